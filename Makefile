@@ -53,7 +53,7 @@ test-jax-newest:
 # module; KC_FUZZ_SEED chooses other programs.
 fuzz: fuzz-values fuzz-derivatives
 
-# Short programs from the seed FIRST on, by two processes; KIND is values, frontend or derivatives.
+# Short programs from the seed FIRST on, by two processes; for KIND see tests/fuzz/campaign.py.
 FIRST ?= 0
 COUNT ?= 100000
 KIND ?= values

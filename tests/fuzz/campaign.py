@@ -5,6 +5,7 @@
 values: Each program is compiled once, for gangs of the seed's width: the points before and after
     whole gangs run as single threads, so that one launch compares both with the interpreter.
 frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
+grids, operators, adjoints: Forms of code; see ``form_checks.py``.
 derivatives: JVP, VJP and differences agree, in the interpreter.
 """
 
@@ -18,28 +19,26 @@ import random
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.pool import ThreadPool
-from unittest import mock
 
 import numpy as np
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import LANES
-from kernelcore.frontend import specialize
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
-from tests.fuzz import programs
+from tests.fuzz import form_checks, programs
 from tests.fuzz.derivative_contract import check_first, updating_operation
 from tests.fuzz.host_language import run_on_host
 from tests.fuzz.palette import SHORT, Draws
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_programs import WRT
 from tests.fuzz.test_typed_programs import compare, names
-from tests.fuzz.typed_programs import Program, define, draw_program
+from tests.fuzz.typed_programs import Program, define, draw_program, unchecked_text
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import launch, unoptimised
 
@@ -60,7 +59,7 @@ FEW_POINTS = 2
 SHORT_STATEMENTS = 2
 # One program in so many is compiled with LLVM's optimisations.
 OPTIMISED = 20
-# One in so many is compared with its text, which takes a third of the time of the frontend.
+# One in so many is compared with its text.
 COMPARED_WITH_TEXT = 10
 # The garbage collector runs after so many programs; by itself it takes a tenth of the time.
 COLLECTED = 50
@@ -124,11 +123,6 @@ def check_frontend(seed: int) -> bool:
     return True
 
 
-def unchecked_text() -> AbstractContextManager[object]:
-    """Let the frontend compile no text to compare it with the code of functions."""
-    return mock.patch.object(specialize, "check_text", return_value=None)
-
-
 def _chunks(seed: int, points: int) -> Sequence[tuple[int, int]]:
     """The points in one or two parts, of which one has a whole gang."""
     cut = seed % (REST + 1)
@@ -166,6 +160,7 @@ def check_derivatives(seed: int) -> bool:
 KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
     "values": (check, lambda seed: program_of(seed)[0].text),
     "frontend": (check_frontend, lambda seed: frontend_program(seed).text),
+    **{kind: (run, form_checks.text) for kind, run in form_checks.CHECKS.items()},
     "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),
 }
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernelcore.language.composite import value_class
-from kernelcore.language.types import Dense, Element, Scalar, StructType
+from kernelcore.language.types import SCALARS, Dense, Element, Scalar, StructType
+from tests.fuzz.grid_programs import REALS, SHARED, TABLE, WIDTH, GridArray, GridProgram
 from tests.fuzz.typed_programs import Program
 
 _EDGES = (
@@ -94,3 +95,44 @@ def bits(array: Any, type_: Element) -> list[Any]:
             if scalar.is_float:
                 words[np.isnan(plain.astype(np.float64))] = np.iinfo(words.dtype).max
             return [words]
+
+
+def grid_arguments(program: GridProgram, rng: np.random.Generator) -> list[Any]:
+    """One argument per parameter of a kernel over a grid; arrays have any strides."""
+    found: list[Any] = [strided(_grid_array(program, a, rng), a, rng) for a in program.arrays]
+    return [*found, int(rng.integers(0, 5)), float(np.float32(rng.normal()))]
+
+
+def _grid_array(program: GridProgram, array: GridArray, rng: np.random.Generator) -> np.ndarray:
+    dtype = next(s for s in SCALARS if s.name == array.dtype).numpy
+    if array.name == "at":
+        return rng.integers(0, TABLE, TABLE).astype(dtype)
+    if array.name.startswith("t"):
+        return rng.integers(0, 5, SHARED).astype(dtype)
+    shape = tuple(program.grid[a] for a in array.axes)
+    shape += (WIDTH,) * (array.name == "w") + (array.length,) * bool(array.length)
+    if array.dtype == "bool":
+        return rng.random(shape) < 0.5
+    if array.dtype in REALS:
+        return (np.round(rng.normal(0.0, 2.0, shape) * 16) / 16).astype(dtype)
+    return rng.integers(0, 9, shape).astype(dtype)
+
+
+def strided(values: np.ndarray, array: GridArray, rng: np.random.Generator) -> np.ndarray:
+    """``values`` in memory of another layout at times; what is only read may be expanded."""
+    layout = rng.random()
+    if layout < 0.4 or not values.ndim:
+        return values
+    axes = values.ndim - bool(array.length)
+    if layout < 0.55:
+        order = [*reversed(range(axes)), *range(axes, values.ndim)]
+        return np.ascontiguousarray(values.transpose(order)).transpose(order)
+    axis = int(rng.integers(0, values.ndim))
+    if layout < 0.7 and array.name[0] in "xw" and axis < axes:
+        return np.broadcast_to(values.take([0], axis), values.shape)
+    step = int(rng.choice((2, 3, -1, -2)))
+    shape = [n * (abs(step) if a == axis else 1) for a, n in enumerate(values.shape)]
+    cut = tuple(slice(None, None, step if a == axis else None) for a in range(values.ndim))
+    view = np.zeros(shape, values.dtype)[cut]
+    view[...] = values
+    return view

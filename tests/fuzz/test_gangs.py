@@ -7,24 +7,34 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.simd import cost_model
 from kernelcore.codegen.simd.strategy import LANES
+from kernelcore.compiler.stages import all_derivatives
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.launch.dispatch import argument_leaves
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.operators.whole_results import without_zeros
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize
-from tests.fuzz import campaign
-from tests.fuzz.program_arguments import arguments
+from tests.fuzz import campaign, form_checks
+from tests.fuzz.program_arguments import arguments, grid_arguments
 from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
 from tests.fuzz.typed_programs import Program, define
 from tests.helpers.kernel_harness import launch, unoptimised
+from tests.helpers.vectorised.case import Strategy, strategy_of
 
 # How gangs are compiled: LLVM's optimisations take half of the time, so only long runs have them.
 CODE = nullcontext if "KC_FUZZ_PROGRAMS" in os.environ else unoptimised
@@ -34,6 +44,20 @@ REST = 3
 COLUMNS = 3
 # The gang and the rows of a row tile.
 TILE_LANES, ROWS = 2, 4
+# What grid programs have in their text, and all that they are to reach.
+WORDS = {
+    "philox_init", "rand_init", "Private()", "Pair(", "blend(", "both(", "kc.where(", " // ", " % ",
+    "while ", "break", "continue", "kc.static(", "in range(3)", "atomic_add", "atomic_sub",
+    "atomic_min", "atomic_max", "flush_denormals", "w.shape", "kc.dot(", "else:", "return\n",
+    "    i = kc.int32(0)\n",
+}  # fmt: skip
+EXPECTED = {
+    *WORDS, *(flag.name for flag in Strategy), "1 axes", "2 axes", "3 axes", "IF", "FOR", "WHILE",
+    "LOAD", "STORE", "ATOMIC", "ATOMIC_ADD", "DIM", "CAST", "as launched", "gang 1", "gang 4",
+    "gang 8", "gang 16", "rows 2", "rows 4", "loop lanes 8", "masks from 4",
+    f"masks from {NO_MASKS}", "expanded", "reversed", "transposed", "dense", "strided",
+    "whole result", "adjoint", "recorded stack",
+}  # fmt: skip
 ONE_AXIS = "    i = kc.tid()\n"
 TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 
@@ -108,6 +132,42 @@ def test_loop_collapse_has_the_bits_of_scalar_code(
 @shards
 def test_row_tiling_has_the_bits_of_scalar_code(shard: int) -> None:
     fuzz(check_row_tiles, shard, 5 * ROWS * COLUMNS, COUNT // 32)
+
+
+def features(seed: int) -> set[str]:
+    """What the grid program of ``seed`` has, in its text, its IR, its arrays and its code."""
+    program, kernel, func = form_checks.grid_kernel(seed)
+    _, _, text = program.text.partition("@kc.kernel")
+    found = {f"{len(program.grid)} axes", *(word for word in WORDS if word in text)}
+    found |= {eqn.op.kind.name for eqn in walk_eqns(func.body)}
+    found |= {str(flag.name) for flag in Strategy if flag in strategy_of(func)}
+    form = form_checks.form_of(func, seed)
+    if form is None:
+        found.add("as launched")
+    else:
+        found |= {f"gang {form.gang}", f"rows {form.tile_rows}", f"loop lanes {form.loop_lanes}"}
+        found.add(f"masks from {form.least_masked_bytes}")
+    for array in grid_arguments(program, np.random.default_rng(seed)):
+        if isinstance(array, np.ndarray) and array.size > 1:
+            steps = [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+            found |= {"expanded"} if 0 in steps else set()
+            found |= {"reversed"} if min(steps) < 0 else set()
+            found |= {"transposed"} if steps != sorted(steps, reverse=True) else set()
+            found |= {"dense" if array.flags.c_contiguous else "strided"}
+    op = kernel_operation(kernel, **form_checks.operator_options(program, kernel))
+    if without_zeros(op.func, op.bindings, op.like, op.results, op.grid)[1] != op.bindings:
+        found.add("whole result")
+    try:
+        adjoint = vjp(kernel.func, *all_derivatives(kernel.func)).func
+    except kc.KernelGradError:
+        return found
+    kinds = {eqn.op.kind for eqn in walk_eqns(adjoint.body)}
+    return found | ({"recorded stack"} if OpKind.STACK in kinds else {"adjoint"})
+
+
+def test_grid_programs_reach_every_form_of_code() -> None:
+    reached = Counter(name for seed in range(200) for name in features(seed))
+    assert not {name: reached[name] for name in EXPECTED if reached[name] < 3}
 
 
 @pytest.mark.parametrize("kind", campaign.KINDS)

@@ -24,9 +24,8 @@ from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from tests.fuzz.loop_programs import ELEMENTS, POINTS, LoopProgram
+from tests.fuzz.loop_programs import ELEMENTS, MARGIN, POINTS, WIDTH, LoopProgram, RowProgram
 from tests.fuzz.program_arguments import bits
-from tests.fuzz.row_programs import MARGIN, WIDTH, RowProgram
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import copies, is_float, launch, unoptimised

@@ -1,0 +1,226 @@
+"""Forms of code of random kernels over grids and along rows: all have the bits of the interpreter.
+
+grids: Kernels over one to three axes and arrays of any strides, in a form of the seed's.
+operators: Operators on NumPy arrays of any strides, which make their results.
+adjoints: Adjoints of the kernels of grids, but for the order of sums in gangs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import kernelcore as kc
+from kernelcore.base.host import NO_MASKS
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.loop_dependence import vector_loops
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
+from kernelcore.compiler.stages import all_derivatives
+from kernelcore.ir.core import Func, Var
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.accumulation_plan import form_of as form_of_addition
+from kernelcore.passes.autodiff.vjp import vjp
+from kernelcore.passes.pipeline import optimize, tidy
+from tests.fuzz.grid_programs import GridProgram
+from tests.fuzz.program_arguments import bits, grid_arguments, strided
+from tests.fuzz.typed_programs import define, unchecked_text
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import launch, unoptimised
+
+# Grid programs have loops and guards that short ones have not.
+MOST_EQUATIONS = 100
+# One program in so many is compiled as users launch it, with LLVM's optimisations.
+OPTIMISED = 20
+# One operator in so many: without optimisations there are single threads only.
+OPTIMISED_OPERATORS = 3
+# The shares of programs with vectorised loops, where loops allow them, and in narrow gangs.
+LOOP_FORMS, NARROW = 0.4, 0.8
+# How far sums in another order may be apart, in units of the last place of the largest.
+SUM_ULPS = 64
+
+
+def text(seed: int) -> str:
+    """The source of the program of ``seed``."""
+    return GridProgram(seed).text
+
+
+def grid_kernel(seed: int) -> tuple[GridProgram, kc.Kernel, Func]:
+    """The grid program of ``seed``, its kernel, and the IR for which code is generated."""
+    program = GridProgram(seed)
+    kernel = define(program.text, {"kc": kc})["kernel"]
+    with unchecked_text():
+        return program, kernel, optimize(kernel.func)
+
+
+def form_of(func: Func, seed: int) -> VectorStrategy | None:
+    """How the grid program ``func`` of ``seed`` is compiled; None as users launch it."""
+    rng = Random(f"form {seed}")
+    if not seed % OPTIMISED:
+        return None
+    if rng.random() < LOOP_FORMS and vector_loops(func):
+        return VectorStrategy(loop_lanes=LOOP_LANES)
+    lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
+    rows = rng.choice((1, 2, 4)) if lanes > 1 and can_tile_rows(func) else 1
+    return VectorStrategy(lanes, 1, rows, rng.choice((1, 1, 4, NO_MASKS)))
+
+
+def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None:
+    """Launch ``func`` in the form of ``seed``, in one or two parts."""
+    form, points = form_of(func, seed), math.prod(grid)
+    cut = seed % (points + 1)
+    chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
+    shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes) if form else ()
+    with unoptimised() if form else nullcontext():
+        assert launch(func, args, grid, chunks, *shape) == abi.STATUS_OK
+
+
+def is_long(func: Func) -> bool:
+    """Whether LLVM would take most of the time of a campaign."""
+    return sum(1 for _ in walk_eqns(func.body)) > MOST_EQUATIONS
+
+
+def dense(args: Sequence[Any]) -> list[Any]:
+    """Copies of arrays, of no strides of their own."""
+    return [np.array(a) if isinstance(a, np.ndarray) else a for a in args]
+
+
+def compare(func: Func, wanted: Sequence[Any], found: Sequence[Any], what: str) -> None:
+    """Assert that the arrays for ``func`` have the same bits."""
+    for param, want, got in zip(func.params, wanted, found, strict=True):
+        compare_array(param, want, got, what)
+
+
+def compare_array(param: Var, want: Any, got: Any, what: str) -> None:
+    """Assert that ``want`` and ``got`` have the same bits, if they are arrays."""
+    if isinstance(param.type, ArrayType):
+        dtype = param.type.dtype
+        for one, other in zip(bits(want, dtype), bits(got, dtype), strict=True):
+            np.testing.assert_array_equal(other, one, f"{param.name}: {what}")
+
+
+def check_grid(seed: int) -> bool:
+    """Run the grid program of ``seed``; False if it is too long.
+
+    Raises:
+        AssertionError: Machine code and interpreter differ.
+    """
+    program, kernel, func = grid_kernel(seed)
+    if is_long(func):
+        return False
+    found = grid_arguments(program, np.random.default_rng(seed))
+    wanted = dense(found)
+    interpreter.run(kernel.func, wanted, program.grid)
+    run(func, found, program.grid, seed)
+    compare(func, wanted, found, str(form_of(func, seed)))
+    return True
+
+
+def check_operator(seed: int) -> bool:
+    """Run the grid program of ``seed`` as an operator; False if it is too long.
+
+    Raises:
+        AssertionError: Operator and interpreter differ.
+    """
+    program, kernel, func = grid_kernel(seed)
+    if is_long(func):
+        return False
+    options = operator_options(program, kernel)
+    made, updated = options["outputs"], options["in_out"]
+    given = grid_arguments(program, np.random.default_rng(seed))
+    args = dict(zip((p.name for p in func.params), given, strict=True))
+    wanted = dict(zip(args, dense(given), strict=True))
+    wanted |= {name: np.zeros_like(wanted[name]) for name in made}
+    interpreter.run(kernel.func, list(wanted.values()), program.grid)
+    with unoptimised() if seed % OPTIMISED_OPERATORS else nullcontext():
+        results = kc.op(kernel, **options)(*(a for name, a in args.items() if name not in made))
+    results = results if isinstance(results, tuple) else (results,)
+    found = wanted | dict(zip((*made, *updated), results, strict=True))
+    compare(func, list(wanted.values()), list(found.values()), "operator")
+    return True
+
+
+def operator_options(program: GridProgram, kernel: kc.Kernel) -> dict[str, Any]:
+    """How ``program`` is an operator: it makes what it stores, and updates what it adds to."""
+    marks = zip(kernel.func.params, kernel.effects, strict=True)
+    written = {param.name for param, effect in marks if effect.writes}
+    made = [a.name for a in program.outputs if a.name in written]
+    return {
+        "outputs": made,
+        "in_out": [a.name for a in program.sums if a.name in written],
+        "launch_dims": program.grid,
+        "output_dims": dict.fromkeys(made, program.grid),
+    }
+
+
+def check_adjoint(seed: int) -> bool:
+    """Run the adjoint of the grid program of ``seed``; False if it has none, or is too long.
+
+    Gangs add up the cotangents of shared elements in an order of their own: these are nearly equal,
+    and have the same bits for arrays of any strides.
+
+    Raises:
+        AssertionError: Machine code and interpreter differ.
+    """
+    program, kernel, _ = grid_kernel(seed)
+    try:
+        func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+    except kc.KernelGradError:
+        return False
+    if is_long(func):
+        return False
+    found = adjoint_arguments(func, program, np.random.default_rng(seed))
+    wanted, packed = dense(found), dense(found)
+    interpreter.run(func, wanted, program.grid)
+    form = form_of(func, seed)
+    run(func, packed, program.grid, seed)
+    run(func, found, program.grid, seed)
+    compare(func, packed, found, f"adjoint, {form}, strides")
+    adds = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.ATOMIC_ADD]
+    elsewhere = {e.inputs[0] for e in adds if form_of_addition(e) is AddForm.PARTIAL}
+    for param, want, got in zip(func.params, wanted, packed, strict=True):
+        if form is not None and form.gang == 1 and param not in elsewhere:
+            compare_array(param, want, got, f"adjoint, {form}")
+        elif isinstance(param.type, ArrayType) and param.type.dtype.is_float:
+            one, other = (np.asarray(a, np.float64) for a in (want, got))
+            usual = np.isfinite(one) & np.isfinite(other)
+            scale = np.abs(one[usual]).max(initial=1.0)
+            error = np.abs(one[usual] - other[usual]).max(initial=0.0) / scale
+            assert error <= SUM_ULPS * float(ml_dtypes.finfo(param.type.dtype.numpy).eps), (
+                f"{param.name}: adjoint, {form}: {error} of {scale}"
+            )
+    return True
+
+
+def adjoint_arguments(func: Func, program: GridProgram, rng: np.random.Generator) -> list[Any]:
+    """Those of the program, and cotangents like them."""
+    arrays = {a.name: a for a in program.arrays}
+    values = dict(zip((*arrays, "m", "c"), grid_arguments(program, rng), strict=True))
+    found: list[Any] = []
+    for param in func.params:
+        name = param.name.removeprefix("ct_")
+        value = values[name]
+        if name != param.name and isinstance(param.type, ArrayType):
+            dtype = param.type.dtype.numpy
+            value = np.asarray(rng.normal(size=np.shape(value))).astype(dtype)
+            if name in arrays:
+                value = strided(value, replace(arrays[name], name=param.name), rng)
+        found.append(value)
+    return found
+
+
+CHECKS: dict[str, Callable[[int], bool]] = {
+    "grids": check_grid,
+    "operators": check_operator,
+    "adjoints": check_adjoint,
+}
