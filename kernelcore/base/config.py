@@ -224,19 +224,26 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
     Raises:
         KernelArgumentError: There is no such option, or it has another value.
     """
+    check_module_options("set_module_options", options)
+    _of_modules.setdefault(_module_name(module), {}).update(options)
+
+
+def check_module_options(caller: str, options: Mapping[str, Any]) -> None:
+    """Check ``options`` of the kernels of a module, which were given to ``caller``.
+
+    Raises:
+        KernelArgumentError: There is no such option, or it has another value.
+    """
     for name, value in options.items():
         if name not in _MODULE_OPTIONS:
             raise KernelArgumentError(
-                f"set_module_options: expected options among {', '.join(_MODULE_OPTIONS)}, "
-                f"found {name!r}"
+                f"{caller}: expected options among {', '.join(_MODULE_OPTIONS)}, found {name!r}"
             )
         only = _MODULE_OPTIONS[name]
         if only is not None and value != only:
             raise KernelArgumentError(
-                f"set_module_options: {name}: expected {only}, found {value!r}",
-                remedy="leave it out",
+                f"{caller}: {name}: expected {only}, found {value!r}", remedy="leave it out"
             )
-    _of_modules.setdefault(_module_name(module), {}).update(options)
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:

@@ -6,10 +6,9 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.config import check_module_options
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
-from kernelcore.language import source_check
-from kernelcore.language.function import require_function
 from kernelcore.launch.kernel import Kernel
 
 # Most kernels are functions of files.
@@ -19,20 +18,34 @@ else:
     text_function = Deferred("kernelcore.language.text_function")
 
 
+_OPTIONS = (
+    *("name", "enable_backward", "module", "module_options", "launch_bounds", "grid_stride"),
+    *("max_unroll", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim"),
+    "entry_point_abi",
+)
+
+
 @typing.overload
 def kernel(pyfunc: Callable[..., Any]) -> Kernel: ...
 @typing.overload
-def kernel(*, flush_denormals: bool | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    *,
+    source: str,
+    globals: dict[str, Any] | None = None,
+    flush_denormals: bool | None = None,
+    **options: Any,
+) -> Kernel: ...
 @typing.overload
 def kernel(
-    *, source: str, globals: dict[str, Any] | None = None, flush_denormals: bool | None = None
-) -> Kernel: ...
+    *, source: None = None, flush_denormals: bool | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     pyfunc: Callable[..., Any] | None = None,
     *,
     source: str | None = None,
     globals: dict[str, Any] | None = None,
     flush_denormals: bool | None = None,
+    **options: Any,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
 
@@ -55,9 +68,14 @@ def kernel(
             called: global names as they are at a launch, local ones of a function as they are now.
         flush_denormals: Whether the kernel, and every kernel that is derived of it, takes subnormal
             numbers for zeros and makes zeros of them. Default: ``config.flush_denormals``.
+        options: Of programs written for Warp: ``name`` is the key of the kernel. The others are
+            kept in ``Kernel.options`` and have no effect, since adjoints are made when they are
+            asked for, and kernels are compiled one by one: ``enable_backward``, ``module``,
+            ``launch_bounds``, ``grid_stride``, ``max_unroll`` and other limits of CUDA's compiler.
+            ``module_options`` are those of ``set_module_options``.
 
     Raises:
-        KernelArgumentError: ``flush_denormals`` is no bool.
+        KernelArgumentError: ``flush_denormals`` is no bool, or there is no such option.
         KernelTypeError: ``pyfunc`` is no plain Python function.
         KernelSyntaxError: ``source`` is not one definition.
     """
@@ -66,11 +84,29 @@ def kernel(
             f"kernel: flush_denormals: expected a bool, found {flush_denormals!r}"
         )
 
+    _check_options(options)
+    key = options.pop("name", None)
+
     def make(pyfunc: Callable[..., Any]) -> Kernel:
-        require_function(pyfunc, "kernel")
-        source_check.note_text(pyfunc)
-        return Kernel(pyfunc, None, flush_denormals)
+        return Kernel(pyfunc, None, flush_denormals, key=key, options=options)
 
     if source is not None:
         return make(text_function.function_of_text(source, globals, "kernel"))
     return make if pyfunc is None else make(pyfunc)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse options of ``kernel`` that do not exist, or that results would have to follow.
+
+    Raises:
+        KernelArgumentError: There is one.
+    """
+    if not options:
+        return
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise KernelArgumentError(
+            f"kernel: unknown option {unknown[0]!r}",
+            remedy=f"the options are flush_denormals, {', '.join(_OPTIONS)}",
+        )
+    check_module_options("kernel: module_options", options.get("module_options") or {})

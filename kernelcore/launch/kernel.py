@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kernelcore.base.config import config, on_change
-from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, KernelError, KernelSyntaxError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
-from kernelcore.language import source
+from kernelcore.language import definition, function, source, source_check
 from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.dialect import in_dialect
 
@@ -52,8 +57,13 @@ else:
 _MOST_VERSIONS = 16
 # What users need of a kernel; completion offers these, and the rest is for kernelcore.
 _PUBLIC = frozenset(
-    {"export", "inspect", "is_generic", "loc", "name", "overload", "parameters", "pyfunc"}
+    {
+        *("add_overload", "export", "inspect", "is_generic", "key", "loc", "module", "name"),
+        *("options", "overload", "parameters", "pyfunc"),
+    }
 )
+# What a key has none of.
+_NO_KEY = re.compile("[^0-9a-zA-Z_]+")
 # Those that native code launches without Python.
 _with_fast_path: WeakSet[Kernel] = WeakSet()
 
@@ -81,6 +91,8 @@ class Kernel:
     Attributes:
         pyfunc: The Python function that defines it.
         name: Its name.
+        key: Another name that the program chose; by default the qualified one.
+        options: The options of ``@kernel`` that it was declared with.
     """
 
     # Native code reads `cpu_fast_path` in every launch, from a slot sooner than from a dict.
@@ -88,15 +100,22 @@ class Kernel:
 
     def __init__(
         self,
-        pyfunc: Callable[..., Any],
+        func: Callable[..., Any],
         types: tuple[SourceType, ...] | None = None,
         flush_denormals: bool | None = None,
+        *,
+        key: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.pyfunc = pyfunc
+        function.require_function(func, "kernel")
+        source_check.note_text(func)
+        pyfunc = self.pyfunc = func
         self.name = pyfunc.__name__
         self._types = types
         # None: as the settings say.
         self._flush_denormals = flush_denormals
+        self.key = _NO_KEY.sub("", pyfunc.__qualname__.replace(".", "__")) if key is None else key
+        self.options = dict(options or {})
         # Those that were asked for, by the types of parameters.
         self.overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
@@ -155,10 +174,21 @@ class Kernel:
 
     def _by_source(self) -> tuple[Any, ...]:
         made_of = pickling.FunctionText.of(self.pyfunc), self._types, self._flush_denormals
+        made_of = *made_of, self.key, self.options
         return _from_text, made_of, pickling.captured(self.pyfunc)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         pickling.restore(self.pyfunc, state)
+
+    def _variant(self, types: tuple[SourceType, ...] | None) -> Kernel:
+        """The same kernel, unread, for parameters of ``types``."""
+        flush = self._flush_denormals
+        return Kernel(self.pyfunc, types, flush, key=self.key, options=self.options)
+
+    @property
+    def module(self) -> ModuleType | None:
+        """The Python module that defines it, for ``set_module_options``."""
+        return sys.modules.get(self.__module__)
 
     @cached_property
     def loc(self) -> SrcLoc | None:
@@ -197,8 +227,11 @@ class Kernel:
         chosen = infer_types.overload_types(self.name, self.parameters, types)
         if chosen not in self.overloads:
             # Threads that ask at once get the same one.
-            self.overloads.setdefault(chosen, Kernel(self.pyfunc, chosen, self._flush_denormals))
+            self.overloads.setdefault(chosen, self._variant(chosen))
         return self.overloads[chosen]
+
+    # The name of it in programs written for Warp.
+    add_overload = overload
 
     def current(self) -> Kernel:
         """The version for the names around the kernel and for the settings.
@@ -212,7 +245,7 @@ class Kernel:
             if known._names.hold():
                 break
         else:
-            known = Kernel(self.pyfunc, self._types, self._flush_denormals)
+            known = self._variant(self._types)
             known.versions = self.versions
         self.versions[:] = [known, *(v for v in self.versions if v is not known)][:_MOST_VERSIONS]
         return known
@@ -388,13 +421,61 @@ def not_a_kernel(found: object) -> KernelArgumentError:
     )
 
 
-def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel:
-    """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``."""
-    if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
+@typing.overload
+def overload(kernel: Callable[..., Any]) -> Any: ...
+@typing.overload
+def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel: ...
+def overload(
+    kernel: Kernel | Callable[..., Any],
+    types: Sequence[object] | Mapping[str, object] | None = None,
+) -> Kernel:
+    """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``.
+
+    As a decorator of a function without a body, it overloads the generic kernel of the same name
+    for the types of the annotations, and the name stays that kernel::
+
+        @kc.overload
+        def scale(x: kc.array[float], factor: float): ...
+
+    Raises:
+        KernelArgumentError: ``kernel`` is none, or there is none of that name.
+        KernelTypeError: A type does not match the declaration.
+        KernelSyntaxError: The decorated function has a body.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel.overload({} if types is None else types)
+    if types is not None or not isinstance(kernel, FunctionType):
         raise not_a_kernel(kernel)
-    return kernel.overload(types)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    name = kernel.__name__
+    found = frame.f_locals.get(name, frame.f_globals.get(name))
+    if not isinstance(found, Kernel):
+        raise KernelArgumentError(
+            f"@overload: there is no kernel '{name}' above", remedy="declare it with @kc.kernel"
+        )
+    body = source.read_source(kernel).tree.body
+    if not all(map(_is_empty, body)):
+        raise KernelSyntaxError(
+            f"@overload: '{name}' has a body",
+            source.name_loc(kernel),
+            "write '...' as its body: an overload runs the code of the kernel",
+        )
+    found.overload([wanted for _, wanted, _ in definition.kernel_parameters(kernel)])
+    return found
 
 
-def _from_text(text: pickling.FunctionText, *options: Any) -> Kernel:
+def _is_empty(statement: ast.stmt) -> bool:
+    """Whether ``statement`` is ``pass``, ``...`` or a text."""
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or isinstance(statement, ast.Pass)
+
+
+def _from_text(
+    text: pickling.FunctionText,
+    types: tuple[SourceType, ...] | None,
+    flush: bool | None,
+    key: str,
+    options: Mapping[str, Any],
+) -> Kernel:
     """A kernel that was pickled by its source."""
-    return Kernel(text.function(), *options)
+    return Kernel(text.function(), types, flush, key=key, options=options)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -103,3 +104,59 @@ def test_a_variable_that_a_call_assigns_keeps_its_type() -> None:
 
     with pytest.raises(kc.KernelTypeError, match="vec3d"):
         _ = kernel.func
+
+
+def test_options_of_kernels_are_kept_and_unknown_ones_are_refused() -> None:
+    @kc.kernel(enable_backward=False, module="unique", module_options={"fast_math": False})
+    def kernel(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        i = kc.tid()
+        y[i] = x[i] * x[i]
+
+    assert kernel.options["enable_backward"] is False
+    assert kernel.key.endswith("unknown_ones_are_refused__locals__kernel")
+    assert kernel.module is not None
+    assert kernel.module.__name__ == __name__
+    kc.gradcheck(kernel, 3, [np.ones(3, np.float32)], [np.zeros(3, np.float32)])
+    named = kc.kernel(name="square")(kernel.pyfunc)
+    assert (named.key, named.name) == ("square", "kernel")
+    by_hand = kc.Kernel(func=kernel.pyfunc, key="by_hand")
+    out = np.zeros(2, np.float32)
+    kc.launch(by_hand, 2, [np.full(2, 3.0, np.float32)], [out])
+    assert by_hand.key == pickle.loads(pickle.dumps(by_hand)).key == "by_hand"
+    np.testing.assert_array_equal(out, 9.0)
+    with pytest.raises(kc.KernelArgumentError, match="unknown option 'enable_backwards'"):
+        kc.kernel(enable_backwards=False)
+    with pytest.raises(kc.KernelArgumentError, match="fast_math: expected False"):
+        kc.kernel(module_options={"fast_math": True})
+    with pytest.raises(kc.KernelTypeError, match="takes a function"):
+        kc.Kernel(func=3)
+
+
+def test_overload_decorates_a_function_without_a_body() -> None:
+    @kc.kernel
+    def scale(x: kc.array(dtype=Any), factor: Any):
+        i = kc.tid()
+        x[i] *= factor
+
+    generic = scale
+
+    @kc.overload
+    def scale(x: kc.array(dtype=kc.float64), factor: kc.float64): ...
+
+    assert scale is generic
+    assert len(scale.overloads) == 1
+    one = scale.add_overload([kc.array(dtype=float), float])
+    assert len(scale.overloads) == 2
+    x = np.ones(3, np.float32)
+    kc.launch(one, 3, [x, 2.0])
+    np.testing.assert_array_equal(x, 2.0)
+    with pytest.raises(kc.KernelSyntaxError, match="'scale' has a body"):
+
+        @kc.overload
+        def scale(x: kc.array(dtype=kc.float64), factor: kc.float64):
+            x[0] = factor
+
+    with pytest.raises(kc.KernelArgumentError, match="no kernel 'other' above"):
+
+        @kc.overload
+        def other(x: kc.array(dtype=kc.float64)): ...

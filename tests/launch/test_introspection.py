@@ -42,7 +42,7 @@ def test_inspect_shows_a_kernel() -> None:
     assert scale.__wrapped__ is scale.pyfunc
     assert (scale.__name__, scale.__qualname__, scale.__module__) == ("scale", "scale", __name__)
     assert inspect.getdoc(scale) == "Scale <x>."
-    parameters = ["pyfunc", "types", "flush_denormals"]
+    parameters = ["func", "types", "flush_denormals", "key", "options"]
     assert list(inspect.signature(kc.Kernel).parameters) == parameters
 
 
