@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kernelcore.base.config import config, on_change
-from kernelcore.base.errors import KernelArgumentError, KernelError, KernelSyntaxError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
-from kernelcore.language import definition, function, source, source_check
+from kernelcore.language import function, source, source_check
 from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.dialect import in_dialect
 
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from kernelcore.base import native
     from kernelcore.compiler import export, kernel_cache, stages
     from kernelcore.compiler.kernel_cache import KernelEntry
-    from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
     from kernelcore.language import flatten, pickling
     from kernelcore.language.effect import Effect
@@ -50,19 +45,15 @@ else:
     pickling = Deferred("kernelcore.language.pickling")
     pipeline = Deferred("kernelcore.passes.pipeline")
     kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
-    specialize = Deferred("kernelcore.frontend.specialize")
 
 
 # Versions of a kernel that are kept, for different objects behind the names around it.
 _MOST_VERSIONS = 16
 # What users need of a kernel; completion offers these, and the rest is for kernelcore.
-_PUBLIC = frozenset(
-    {
-        *("add_overload", "export", "inspect", "is_generic", "key", "loc", "module", "name"),
-        *("options", "overload", "parameters", "pyfunc"),
-    }
-)
-# What a key has none of.
+_PUBLIC = {
+    *("pyfunc", "name", "key", "parameters", "loc", "is_generic", "module", "options", "inspect"),
+    *("export", "overload", "add_overload"),
+}
 _NO_KEY = re.compile("[^0-9a-zA-Z_]+")
 # Those that native code launches without Python.
 _with_fast_path: WeakSet[Kernel] = WeakSet()
@@ -140,7 +131,7 @@ class Kernel:
         self._names = BoundNames()
         # The kernel for each state of the names around it, the one that was current last in front.
         self.versions: list[Kernel] = [self]
-        # The same, for arrays on a GPU.
+        # The same for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
         # A Tape's LaunchPlans by the kinds of arguments, with the halves that native code follows.
         self.tape_plans: dict[bytes, tuple[Any, native.NativePlan | None]] = {}
@@ -173,8 +164,8 @@ class Kernel:
         return pickling.reduced(self, self.pyfunc, self._by_source)
 
     def _by_source(self) -> tuple[Any, ...]:
-        made_of = pickling.FunctionText.of(self.pyfunc), self._types, self._flush_denormals
-        made_of = *made_of, self.key, self.options
+        text = pickling.FunctionText.of(self.pyfunc)
+        made_of = text, self._types, self._flush_denormals, self.key, self.options
         return _from_text, made_of, pickling.captured(self.pyfunc)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -186,7 +177,7 @@ class Kernel:
         return Kernel(self.pyfunc, types, flush, key=self.key, options=self.options)
 
     @property
-    def module(self) -> ModuleType | None:
+    def module(self) -> Any:
         """The Python module that defines it, for ``set_module_options``."""
         return sys.modules.get(self.__module__)
 
@@ -230,7 +221,7 @@ class Kernel:
             self.overloads.setdefault(chosen, self._variant(chosen))
         return self.overloads[chosen]
 
-    # The name of it in programs written for Warp.
+    # Warp's name.
     add_overload = overload
 
     def current(self) -> Kernel:
@@ -284,28 +275,7 @@ class Kernel:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        entry = self.entry
-        known = entry and entry.load_func()
-        if known is not None:
-            return known
-        types = None if self.is_generic else self._parameter_types
-        with self._names.reading():
-            func = specialize.specialize_kernel(self.pyfunc, types)
-            func = pipeline.normalize(replace(func, flush_denormals=self.flush_denormals))
-        if entry is None:
-            return func
-        if self._find_entry() == entry:
-            entry.store_func(func)
-        else:
-            # What it reads has changed meanwhile: launches follow.
-            self.__dict__["entry"] = None
-            for name in ("executable", "plain_executable", "effects", "losses"):
-                self.__dict__.pop(name, None)
-            self.cpu_fast_path = self.gpu_fast_path = None
-            launched = self.launched_adjoints, self.launched_jvps
-            for derived in (self.adjoints, *launched, self.tape_plans, self.single_tape_plans):
-                derived.clear()
-        return func
+        return kernel_facts.normal_form(self)
 
     @property
     def flush_denormals(self) -> bool:
@@ -314,19 +284,21 @@ class Kernel:
         return config.flush_denormals if chosen is None else chosen
 
     @property
-    def _parameter_types(self) -> list[SourceType]:
+    def parameter_types(self) -> list[SourceType]:
+        """The types of the parameters that have one."""
         return [p.type for p in self.parameters if p.type is not None]
 
     @cached_property
     def entry(self) -> KernelEntry | None:
         """Where the disk cache keeps the kernel as it is when it is first needed."""
-        return self._find_entry()
+        return self.find_entry()
 
-    def _find_entry(self) -> KernelEntry | None:
+    def find_entry(self) -> KernelEntry | None:
+        """Where the disk cache keeps the kernel as it is now."""
         if self.is_generic:
             return None
         with self._names.reading():
-            types, flush = self._parameter_types, self.flush_denormals
+            types, flush = self.parameter_types, self.flush_denormals
             return kernel_cache.kernel_entry(self.pyfunc, types, flush_denormals=flush)
 
     @cached_property
@@ -421,61 +393,6 @@ def not_a_kernel(found: object) -> KernelArgumentError:
     )
 
 
-@typing.overload
-def overload(kernel: Callable[..., Any]) -> Any: ...
-@typing.overload
-def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel: ...
-def overload(
-    kernel: Kernel | Callable[..., Any],
-    types: Sequence[object] | Mapping[str, object] | None = None,
-) -> Kernel:
-    """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``.
-
-    As a decorator of a function without a body, it overloads the generic kernel of the same name
-    for the types of the annotations, and the name stays that kernel::
-
-        @kc.overload
-        def scale(x: kc.array[float], factor: float): ...
-
-    Raises:
-        KernelArgumentError: ``kernel`` is none, or there is none of that name.
-        KernelTypeError: A type does not match the declaration.
-        KernelSyntaxError: The decorated function has a body.
-    """
-    if isinstance(kernel, Kernel):
-        return kernel.overload({} if types is None else types)
-    if types is not None or not isinstance(kernel, FunctionType):
-        raise not_a_kernel(kernel)
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    name = kernel.__name__
-    found = frame.f_locals.get(name, frame.f_globals.get(name))
-    if not isinstance(found, Kernel):
-        raise KernelArgumentError(
-            f"@overload: there is no kernel '{name}' above", remedy="declare it with @kc.kernel"
-        )
-    body = source.read_source(kernel).tree.body
-    if not all(map(_is_empty, body)):
-        raise KernelSyntaxError(
-            f"@overload: '{name}' has a body",
-            source.name_loc(kernel),
-            "write '...' as its body: an overload runs the code of the kernel",
-        )
-    found.overload([wanted for _, wanted, _ in definition.kernel_parameters(kernel)])
-    return found
-
-
-def _is_empty(statement: ast.stmt) -> bool:
-    """Whether ``statement`` is ``pass``, ``...`` or a text."""
-    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return is_text or isinstance(statement, ast.Pass)
-
-
-def _from_text(
-    text: pickling.FunctionText,
-    types: tuple[SourceType, ...] | None,
-    flush: bool | None,
-    key: str,
-    options: Mapping[str, Any],
-) -> Kernel:
+def _from_text(text: Any, types: Any, flush: Any, key: str, options: Any) -> Kernel:
     """A kernel that was pickled by its source."""
     return Kernel(text.function(), types, flush, key=key, options=options)

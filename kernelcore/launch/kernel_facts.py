@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.lazy import Deferred
@@ -11,10 +12,15 @@ from kernelcore.language.effect import Effect
 
 # Derivatives that the disk cache knows are launched without the compiler.
 if TYPE_CHECKING:
+    from kernelcore.frontend import specialize
+    from kernelcore.ir.core import Func
     from kernelcore.launch.kernel import Kernel
+    from kernelcore.passes import pipeline
     from kernelcore.passes.access import effects as access
     from kernelcore.passes.access import final_elements
 else:
+    specialize = Deferred("kernelcore.frontend.specialize")
+    pipeline = Deferred("kernelcore.passes.pipeline")
     access = Deferred("kernelcore.passes.access.effects")
     final_elements = Deferred("kernelcore.passes.access.final_elements")
 
@@ -46,3 +52,33 @@ def losses(kernel: Kernel) -> frozenset[int]:
         return is_like(found, [int]) and set(found) <= set(in_place)
 
     return frozenset(recall(lambda: kernel.entry, "losses", is_right, find))
+
+
+def normal_form(kernel: Kernel) -> Func:
+    """The kernel as normalized IR, of the disk cache or of its source.
+
+    Raises:
+        KernelError: The source is not in the kernel language; says where.
+    """
+    entry = kernel.entry
+    known = entry and entry.load_func()
+    if known is not None:
+        return known
+    types = None if kernel.is_generic else kernel.parameter_types
+    with kernel.names.reading():
+        func = specialize.specialize_kernel(kernel.pyfunc, types)
+        func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
+    if entry is None:
+        return func
+    if kernel.find_entry() == entry:
+        entry.store_func(func)
+    else:
+        # What it reads has changed meanwhile: launches follow.
+        kernel.__dict__["entry"] = None
+        for name in ("executable", "plain_executable", "effects", "losses"):
+            kernel.__dict__.pop(name, None)
+        kernel.cpu_fast_path = kernel.gpu_fast_path = None
+        launched = kernel.launched_adjoints, kernel.launched_jvps
+        for derived in (kernel.adjoints, *launched, kernel.tape_plans, kernel.single_tape_plans):
+            derived.clear()
+    return func
