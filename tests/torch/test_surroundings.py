@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,8 @@ import torch.distributed as dist
 from torch._dynamo import compiled_autograd
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.helpers.environment import ROOT
+from tests.helpers.shared_library import build_library
 from tests.torch import torch_kernels as k
 from tests.torch.matrix import CASES, argument, curved
 from torch_ext import torch_op
@@ -105,3 +111,60 @@ def test_backward_may_run_while_tensors_are_functional():
     z = quadratic(x, 2.0).sum()
     run = torch.func.functionalize(lambda y: torch.autograd.grad(z, x)[0] + y)
     torch.testing.assert_close(run(torch.ones(4, dtype=F64)), 4 * x.detach() + 1)
+
+
+# As in a version of torch that does not export its function: no library has it.
+HIDING = """
+#include <dlfcn.h>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+
+extern "C" void* dlsym(void* library, const char* name) {
+  using Find = void* (*)(void*, const char*);
+  static Find find = nullptr;
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
+    if (find == nullptr) find = reinterpret_cast<Find>(dlvsym(RTLD_NEXT, "dlsym", version));
+  }
+  if (std::strstr(name, "THPVariable_Wrap") == nullptr) return find(library, name);
+  std::puts("hidden");
+  return nullptr;
+}
+"""
+EAGER = """
+import torch
+from tests.torch import torch_kernels as k
+from torch_ext import torch_op
+
+quadratic, polar = torch_op(k.quadratic), torch_op(k.polar)
+for size in 4, 0:
+    x = torch.linspace(0.5, 2.0, size, dtype=torch.float64, requires_grad=True)
+    y = quadratic(x, 2.0)
+    torch.testing.assert_close(y, 2.0 * x * x)
+    assert y.is_contiguous() and y.grad_fn is not None
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 4.0 * x)
+    assert quadratic(x.detach(), 2.0).grad_fn is None
+    torch.testing.assert_close(polar(x, x + 1), k.polar_torch(x, x + 1))
+    found = torch.func.functionalize(lambda z: quadratic(x, 2.0) + z)(torch.ones_like(x))
+    torch.testing.assert_close(found, 2.0 * x * x + 1.0)
+"""
+
+
+def test_results_are_made_without_the_function_that_wraps_tensors(tmp_path: Path) -> None:
+    source = tmp_path / "hiding.cc"
+    source.write_text(HIDING)
+    preloaded = [os.environ.get("LD_PRELOAD", ""), str(build_library([source]))]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", EAGER],
+        env={
+            **os.environ,
+            "LD_PRELOAD": ":".join(filter(None, preloaded)),
+            "PYTHONPATH": str(ROOT),
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hidden" in done.stdout
