@@ -6,6 +6,8 @@ values: Each program is compiled once, for gangs of the seed's width: the points
     whole gangs run as single threads, so that one launch compares both with the interpreter.
 frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
 grids, operators, adjoints: Forms of code; see ``form_checks.py``.
+mutants: Kernels whose IR is exchanged in places mean the same before and after the passes, and
+    some of them in machine code.
 derivatives: JVP, VJP and differences agree, in the interpreter.
 """
 
@@ -20,20 +22,27 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from multiprocessing.pool import ThreadPool
+from typing import Any
 
 import numpy as np
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import LANES
+from kernelcore.ir.core import Func
+from kernelcore.ir.printer import canonical
+from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.launch.dispatch import argument_leaves
-from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.pipeline import optimize, tidy
 from tests.fuzz import form_checks, programs
 from tests.fuzz.derivative_contract import check_first, updating_operation
+from tests.fuzz.form_checks import compare as compare_leaves
+from tests.fuzz.form_checks import dense
 from tests.fuzz.host_language import run_on_host
+from tests.fuzz.mutations import exchanged, places
 from tests.fuzz.palette import SHORT, Draws
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_programs import WRT
@@ -53,6 +62,10 @@ REST = 3
 LONG_EQUATIONS, LONG_GANGS = 25, 6
 # The share of programs in the narrowest gangs, which LLVM compiles fastest.
 NARROW = 0.85
+# So many mutants have one kernel; one in so many is compiled.
+MUTANTS, COMPILED_MUTANTS = 25, 12
+# Kernels with fewer places have few mutants.
+LEAST_PLACES = 6
 # The points of programs that nobody compiles.
 FEW_POINTS = 2
 # The statements of programs that are differentiated, besides nested ones.
@@ -123,6 +136,56 @@ def check_frontend(seed: int) -> bool:
     return True
 
 
+@lru_cache(maxsize=1)
+def mutated_kernel(number: int) -> tuple[str, Func, list[Any]]:
+    """The text of a kernel, its IR, and arguments for a gang of four and the rest."""
+    rng = random.Random(f"mutated {number}")
+    while True:
+        program = draw_program(Draws(lambda _: rng.randbytes(64)), LANES[1] + REST, SHORT)
+        space = define(program.text, names())
+        with unchecked_text():
+            func = space["kernel"].func
+        if len(places(func)) >= LEAST_PLACES:
+            break
+    return program.text, func, argument_leaves(space["kernel"], arguments(program, space))
+
+
+def mutant(seed: int) -> tuple[Func, list[Any]]:
+    """The IR of ``seed``, and its arguments."""
+    _, func, args = mutated_kernel(seed // MUTANTS)
+    return exchanged(func, random.Random(f"mutant {seed}")), args
+
+
+def check_mutant(seed: int) -> bool:
+    """Compare the IR of ``seed`` with what passes and, at times, machine code make of it.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    func, args = mutant(seed)
+    verify(func)
+    is_compiled = seed % COMPILED_MUTANTS == 0
+    points = LANES[1] + REST if is_compiled else FEW_POINTS
+    wanted, found = dense(args), dense(args)
+    interpreter.run(func, wanted, points)
+    after = tidy(func)
+    if is_compiled:
+        after = optimize(after)
+        if sum(1 for _ in walk_eqns(after.body)) > MOST_EQUATIONS:
+            return False
+        with unoptimised():
+            assert launch(after, found, points, None, LANES[1]) == abi.STATUS_OK
+    else:
+        interpreter.run(after, found, points)
+    compare_leaves(func, wanted, found, "machine code" if is_compiled else "passes")
+    return True
+
+
+def mutant_text(seed: int) -> str:
+    """The kernel and the IR of ``seed``."""
+    return f"{mutated_kernel(seed // MUTANTS)[0]}\n{canonical(mutant(seed)[0])}"
+
+
 def _chunks(seed: int, points: int) -> Sequence[tuple[int, int]]:
     """The points in one or two parts, of which one has a whole gang."""
     cut = seed % (REST + 1)
@@ -161,6 +224,7 @@ KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
     "values": (check, lambda seed: program_of(seed)[0].text),
     "frontend": (check_frontend, lambda seed: frontend_program(seed).text),
     **{kind: (run, form_checks.text) for kind, run in form_checks.CHECKS.items()},
+    "mutants": (check_mutant, mutant_text),
     "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),
 }
 

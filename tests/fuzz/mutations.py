@@ -1,4 +1,4 @@
-"""Valid kernels, and what becomes of them when parts of their text are exchanged at random."""
+"""Valid kernels, and what becomes of them when parts of their text or IR are exchanged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import ast
 import copy
 import random
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.builtins import OPS
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import WRITES, Op, OpKind
+from kernelcore.ir.walk import replace_body, slot, walk_eqns
+from kernelcore.language.types import Scalar, Type
 from tests.helpers.refused_composites import SIGNATURE
 
 # Bodies of kernels with SIGNATURE that compile.
@@ -192,3 +201,122 @@ def _other(node: ast.expr, function: ast.FunctionDef, rng: random.Random) -> ast
         ast.Compare(node, [rng.choice([ast.Lt(), ast.Eq(), ast.In(), ast.Is()])], [new]),
     ]
     return rng.choice(options)
+
+
+# Operations that take the place of each other: those that the interpreter computes at once.
+_EXCHANGED = (
+    *("add", "sub", "mul", "div", "floordiv", "mod", "neg", "abs", "sign", "min", "max", "clamp"),
+    *("fma", "fmod", "copysign", "floor", "ceil", "round", "trunc", "frac", "sqrt", "where"),
+    *("bitand", "bitor", "bitxor", "invert", "shl", "shr", "rotl", "rotr", "bit_count", "clz"),
+    *("ctz", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan"),
+    *("isinf", "isfinite", "logical_and", "logical_or", "logical_not"),
+)
+_EDGES = {
+    "float": (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, float("inf"), float("-inf"), float("nan"), 1e-40),
+    "bool": (True, False),
+}
+
+
+def exchanged(func: Func, rng: random.Random) -> Func:
+    """``func`` with other operations or operands in places that no index and no loop depends on."""
+    held = _held(func)
+    places = [
+        (eqn, scope)
+        for eqn, scope in _scopes(func.body, [])
+        if eqn.op.kind is OpKind.PURE and eqn.out not in held
+    ]
+    changes = {
+        eqn: _changed(eqn, scope, rng) for eqn, scope in rng.sample(places, min(3, len(places)))
+    }
+    return replace_body(func, _rebuilt(func.body, changes))
+
+
+def places(func: Func) -> list[tuple[Eqn, list[Var]]]:
+    """What can be exchanged, each with the scalars that it may use."""
+    held, every = _held(func), _scopes(func.body, [])
+    return [(e, scope) for e, scope in every if e.op.kind is OpKind.PURE and e.out not in held]
+
+
+def _held(func: Func) -> set[Atom]:
+    """What decides of indices and of how often loops run; a remainder is in range of anything."""
+    sources: dict[Atom, tuple[Atom, ...]] = {}
+    found: set[Atom] = set()
+    start: list[Atom] = []
+    for eqn in walk_eqns(func.body):
+        kind, inputs = eqn.op.kind, eqn.inputs
+        if kind in WRITES or kind is OpKind.LOAD:
+            values = {OpKind.LOAD: 0, OpKind.ATOMIC_CAS: 2}.get(kind, 1)
+            start += inputs[1 : len(inputs) - values]
+        if not eqn.regions:
+            last = inputs[-1] if inputs else None
+            is_in_range = eqn.op is OPS["mod"] and isinstance(last, Const) and last.value > 0
+            sources |= dict.fromkeys(eqn.outputs, () if is_in_range else inputs)
+            continue
+        decides: tuple[Atom, ...] = inputs[:1]
+        if kind is OpKind.FOR:
+            decides = inputs[:3]
+            sources[eqn.regions[0].params[0]] = decides
+        elif kind is OpKind.WHILE:
+            decides = eqn.regions[0].yields
+        start += decides if kind is not OpKind.IF else ()
+        for at in range(len(eqn.outputs)):
+            variables, values = slot(eqn, at)
+            sources |= dict.fromkeys(variables, (*values, *decides))
+    while start:
+        atom = start.pop()
+        if atom not in found and isinstance(atom, Var):
+            found.add(atom)
+            start += sources.get(atom, ())
+    return found
+
+
+def _scopes(region: Region, known: Sequence[Var]) -> Iterator[tuple[Eqn, list[Var]]]:
+    """Every Eqn with the scalars that it may use."""
+    scope = [*known, *region.params]
+    for eqn in region.eqns:
+        yield eqn, [v for v in scope if isinstance(v.type, Scalar)]
+        for inner in eqn.regions:
+            yield from _scopes(inner, scope)
+        scope += eqn.outputs
+
+
+def _changed(eqn: Eqn, scope: Sequence[Var], rng: random.Random) -> Eqn:
+    """``eqn`` with another operation or another operand of the same types."""
+    types = tuple(a.type for a in eqn.inputs)
+    if rng.random() < 0.5:
+        return replace(eqn, op=rng.choice((eqn.op, *_alike(types, eqn.out.type))))
+    at = rng.randrange(len(eqn.inputs))
+    type_ = types[at]
+    assert isinstance(type_, Scalar)
+    fitting: list[Atom] = [v for v in scope if v.type == type_]
+    if not fitting or rng.random() < 0.4:
+        fitting = [Const(type_, value) for value in _edges(type_)]
+    return replace(eqn, inputs=(*eqn.inputs[:at], rng.choice(fitting), *eqn.inputs[at + 1 :]))
+
+
+@cache
+def _alike(types: tuple[Type, ...], result: Type) -> list[Op]:
+    """The operations on ``types`` that give a ``result``."""
+    found: list[Op] = []
+    for op in (OPS[name] for name in _EXCHANGED):
+        try:
+            if op.result_type(types) == result:
+                found.append(op)
+        except KernelTypeError:
+            continue
+    return found
+
+
+def _edges(type_: Scalar) -> Sequence[bool | int | float]:
+    if type_.kind in _EDGES:
+        return _EDGES[type_.kind]
+    low, high = type_.limits
+    return (0, 1, 2, 3, low, high, high - 1, type_.bits - 1, type_.bits)
+
+
+def _rebuilt(region: Region, changes: Mapping[Eqn, Eqn]) -> Region:
+    eqns: list[Eqn] = []
+    for eqn in region.eqns:
+        inner = tuple(_rebuilt(r, changes) for r in eqn.regions)
+        eqns.append(replace(changes.get(eqn, eqn), regions=inner))
+    return replace(region, eqns=tuple(eqns))
