@@ -147,7 +147,8 @@ def mutated_kernel(number: int) -> tuple[str, Func, list[Any]]:
             func = space["kernel"].func
         if len(places(func)) >= LEAST_PLACES:
             break
-    return program.text, func, argument_leaves(space["kernel"], arguments(program, space))
+    leaves = argument_leaves(space["kernel"], arguments(program, space))
+    return program.text, func, list(leaves)
 
 
 def mutant(seed: int) -> tuple[Func, list[Any]]:
