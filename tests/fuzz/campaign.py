@@ -42,7 +42,7 @@ from tests.fuzz.derivative_contract import check_first, updating_operation
 from tests.fuzz.form_checks import compare as compare_leaves
 from tests.fuzz.form_checks import dense
 from tests.fuzz.host_language import run_on_host
-from tests.fuzz.mutations import exchanged, places
+from tests.fuzz.mutations import Places, exchanged, places
 from tests.fuzz.palette import SHORT, Draws
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_programs import WRT
@@ -52,7 +52,9 @@ from tests.helpers import interpreter
 from tests.helpers.kernel_harness import launch, unoptimised
 
 # Programs of one process: LLVM and the loader keep memory of every program.
-PROGRAMS_PER_PROCESS = 1000
+PROGRAMS_PER_PROCESS = 2000
+# The same of kinds that seldom compile: to start a process takes as long as 500 of them.
+CHEAP_PER_PROCESS = 20000
 # Longer ones are for the suites, which run the same generator: LLVM would take most of the time.
 MOST_EQUATIONS = 60
 # Points besides a whole gang.
@@ -137,24 +139,25 @@ def check_frontend(seed: int) -> bool:
 
 
 @lru_cache(maxsize=1)
-def mutated_kernel(number: int) -> tuple[str, Func, list[Any]]:
-    """The text of a kernel, its IR, and arguments for a gang of four and the rest."""
+def mutated_kernel(number: int) -> tuple[str, Func, Places, list[Any]]:
+    """A kernel's text, IR and places, and arguments for a gang of four and the rest."""
     rng = random.Random(f"mutated {number}")
     while True:
         program = draw_program(Draws(lambda _: rng.randbytes(64)), LANES[1] + REST, SHORT)
         space = define(program.text, names())
         with unchecked_text():
             func = space["kernel"].func
-        if len(places(func)) >= LEAST_PLACES:
+        found = places(func)
+        if len(found) >= LEAST_PLACES:
             break
     leaves = argument_leaves(space["kernel"], arguments(program, space))
-    return program.text, func, list(leaves)
+    return program.text, func, found, list(leaves)
 
 
 def mutant(seed: int) -> tuple[Func, list[Any]]:
     """The IR of ``seed``, and its arguments."""
-    _, func, args = mutated_kernel(seed // MUTANTS)
-    return exchanged(func, random.Random(f"mutant {seed}")), args
+    _, func, found, args = mutated_kernel(seed // MUTANTS)
+    return exchanged(func, found, random.Random(f"mutant {seed}")), args
 
 
 def check_mutant(seed: int) -> bool:
@@ -283,10 +286,11 @@ def check_apart(seeds: range, kind: str) -> tuple[int, list[str]]:
     return ran, wrong
 
 
-def parts(first: int, count: int) -> Iterator[range]:
+def parts(first: int, count: int, kind: str) -> Iterator[range]:
     """The seeds in parts for one process each."""
-    for start in range(first, first + count, PROGRAMS_PER_PROCESS):
-        yield range(start, min(start + PROGRAMS_PER_PROCESS, first + count))
+    most = CHEAP_PER_PROCESS if kind in ("frontend", "mutants") else PROGRAMS_PER_PROCESS
+    for start in range(first, first + count, most):
+        yield range(start, min(start + most, first + count))
 
 
 def main() -> None:
@@ -298,16 +302,15 @@ def main() -> None:
     args = parser.parse_args()
     # Threads of NumPy's matrix products wait for work by spinning.
     os.environ |= {"KC_CACHE": "0", "OPENBLAS_NUM_THREADS": "1"}
-    start, ran, failed, seen = time.perf_counter(), 0, 0, 0
+    start, ran, failed = time.perf_counter(), 0, 0
+    seeds = list(parts(args.first, args.count, args.kind))
     with ThreadPool(args.processes) as pool:
         work = partial(check_apart, kind=args.kind)
-        for count, wrong in pool.imap(work, parts(args.first, args.count)):
-            ran, failed, seen = ran + count, failed + len(wrong), seen + 1
+        for part, (count, wrong) in zip(seeds, pool.imap(work, seeds), strict=True):
+            ran, failed, seconds = ran + count, failed + len(wrong), time.perf_counter() - start
             print(*wrong, sep="\n", end="")
-            at = min(args.first + seen * PROGRAMS_PER_PROCESS, args.first + args.count)
-            seconds = time.perf_counter() - start
             print(
-                f"seeds {args.first} to {at - 1}: {ran} programs, {failed} wrong, {seconds:.0f} s",
+                f"seeds {args.first} to {part[-1]}: {ran} programs, {failed} wrong, {seconds:.0f} s",
                 flush=True,
             )
     raise SystemExit(failed > 0)

@@ -231,8 +231,8 @@ def exchanged(func: Func, rng: random.Random) -> Func:
     return replace_body(func, _rebuilt(func.body, changes))
 
 
-def places(func: Func) -> list[tuple[Eqn, list[Var]]]:
-    """What can be exchanged, each with the scalars that it may use."""
+def places(func: Func) -> Places:
+    """The arithmetic that no index and no number of iterations depends on."""
     held, every = _held(func), _scopes(func.body, [])
     return [(e, scope) for e, scope in every if e.op.kind is OpKind.PURE and e.out not in held]
 
