@@ -309,10 +309,8 @@ def main() -> None:
         for part, (count, wrong) in zip(seeds, pool.imap(work, seeds), strict=True):
             ran, failed, seconds = ran + count, failed + len(wrong), time.perf_counter() - start
             print(*wrong, sep="\n", end="")
-            print(
-                f"seeds {args.first} to {part[-1]}: {ran} programs, {failed} wrong, {seconds:.0f} s",
-                flush=True,
-            )
+            which = f"seeds {args.first} to {part[-1]}"
+            print(f"{which}: {ran} programs, {failed} wrong, {seconds:.0f} s", flush=True)
     raise SystemExit(failed > 0)
 
 

@@ -217,17 +217,14 @@ _EDGES = {
 }
 
 
-def exchanged(func: Func, rng: random.Random) -> Func:
-    """``func`` with other operations or operands in places that no index and no loop depends on."""
-    held = _held(func)
-    places = [
-        (eqn, scope)
-        for eqn, scope in _scopes(func.body, [])
-        if eqn.op.kind is OpKind.PURE and eqn.out not in held
-    ]
-    changes = {
-        eqn: _changed(eqn, scope, rng) for eqn, scope in rng.sample(places, min(3, len(places)))
-    }
+# What can be exchanged, each with the scalars that it may use.
+Places = Sequence[tuple[Eqn, list[Var]]]
+
+
+def exchanged(func: Func, found: Places, rng: random.Random) -> Func:
+    """``func`` with other operations or operands in some of ``places(func)``."""
+    chosen = rng.sample(found, min(3, len(found)))
+    changes = {eqn: _changed(eqn, scope, rng) for eqn, scope in chosen}
     return replace_body(func, _rebuilt(func.body, changes))
 
 
