@@ -47,7 +47,7 @@ HOMES = homes(
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
             "KernelDeviceError KernelError KernelFiniteError KernelGradError KernelIndexError "
             "KernelMemoryError KernelNameError KernelPlacementError KernelRaceError "
-            "KernelSyntaxError KernelTypeError"
+            "KernelSyntaxError KernelTypeError KernelWarning"
         ),
         "kernelcore.frontend.calls.compile_time": "constant static",
         "kernelcore.frontend.derivatives.adjoint_syntax": "adjoint",

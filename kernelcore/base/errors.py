@@ -101,6 +101,10 @@ class KernelNameError(KernelError, NameError):
     """A name that is not defined, or not defined on every path."""
 
 
+class KernelWarning(UserWarning):
+    """Code of a kernel that is probably not what is meant; debug mode warns of it."""
+
+
 class KernelAttributeError(KernelError, AttributeError):
     """A component or a field that a value does not have."""
 

@@ -16,6 +16,7 @@ from kernelcore.base.errors import (
     KernelTypeError,
     SrcLoc,
 )
+from kernelcore.language.function import Function
 from kernelcore.language.source import EXPRESSION_ERRORS, Source
 from kernelcore.language.types import (
     ArrayOf,
@@ -38,6 +39,7 @@ class Open(Enum):
 
     ANY = "any value"
     FUNCTION = "a function"
+    TUPLE = "a tuple"
 
 
 # What a parameter asks for: a type or pattern, equal types by a name, or nothing.
@@ -93,8 +95,11 @@ def wanted(annotation: object) -> Wanted | None:
     """What ``annotation`` asks for; None if it is no annotation of the kernel language."""
     if annotation is typing.Any:
         return Open.ANY
-    if annotation is Callable or typing.get_origin(annotation) is Callable:
+    origin = typing.get_origin(annotation)
+    if annotation is Callable or annotation is Function or origin is Callable:
         return Open.FUNCTION
+    if annotation is tuple or origin is tuple:
+        return Open.TUPLE
     if isinstance(annotation, typing.TypeVar):
         return annotation
     return type_of(annotation)
@@ -138,11 +143,13 @@ def required_type(source: Source, node: ast.arg) -> Wanted:
     if node.annotation is None:
         raise KernelTypeError(f"parameter '{node.arg}' has no type", source.loc(node), _EXPECTED)
     found = parameter_type(source, node)
-    if found is Open.FUNCTION:
+    if found in (Open.FUNCTION, Open.TUPLE):
         raise KernelTypeError(
-            f"parameter '{node.arg}': a kernel takes no function",
+            f"parameter '{node.arg}': a kernel takes no {found.value.split()[-1]}",
             source.loc(node.annotation),
-            "let the kernel use a function of the scope around it",
+            "let the kernel use a function of the scope around it"
+            if found is Open.FUNCTION
+            else "pass a vector or a struct",
         )
     return found
 

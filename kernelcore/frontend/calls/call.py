@@ -34,6 +34,7 @@ from kernelcore.frontend.values.value import (
     describe_object,
     describe_type,
 )
+from kernelcore.ir.builder import zero
 from kernelcore.ir.op import Op
 from kernelcore.language.function import Function
 from kernelcore.language.types import Dense, Scalar, StructType, type_of
@@ -84,6 +85,8 @@ def lower_call(
         return INTRINSICS[callee](scope, args, node)
     type_ = type_of(callee)
     if isinstance(type_, Scalar):
+        if not args and not keywords:
+            return zero(type_)
         if len(args) != 1 or keywords:
             raise KernelTypeError(
                 f"{type_}() takes 1 argument, found {len(args) + len(keywords)}",
@@ -93,6 +96,8 @@ def lower_call(
         return cast(scope, type_, args[0], loc)
     if isinstance(type_, Dense | StructType):
         return construct(scope, compile_time.concrete(type_, loc), args, keywords, node)
+    if compile_time.makes_zeros(callee):
+        return construct(scope, compile_time.zeros_type(args, keywords, loc), [], {}, node)
     if callee is builtins.len:
         return _length(scope, [*args, *keywords.values()], node)
     if callee is builtins.type:

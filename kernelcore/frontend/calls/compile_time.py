@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Names
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import Static, Value, describe_type
-from kernelcore.ir.core import Const
+from kernelcore.frontend.values.value import (
+    ArrayView,
+    CompositeValue,
+    Static,
+    Value,
+    describe_type,
+)
+from kernelcore.ir.core import Const, Var
 from kernelcore.language import composite_types
 from kernelcore.language.bound_names import MISSING, note_attribute
+from kernelcore.language.composite import value_class
 from kernelcore.language.source import EXPRESSION_ERRORS
-from kernelcore.language.types import Dense, StructType, is_pattern, type_of
+from kernelcore.language.types import Dense, Scalar, StructType, is_pattern, type_of
 
 # Type factories and the names of their keywords.
 FACTORIES: Mapping[object, tuple[str, ...]] = MappingProxyType(
@@ -60,7 +68,8 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
     loc = names.loc(node)
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError("static() takes one expression", loc, "write static(expression)")
-    (expr,) = node.args
+    facts: dict[str, object] = {}
+    expr = _Facts(local, facts).visit(copy.deepcopy(node.args[0]))
     used = {n.id for n in ast.walk(expr) if isinstance(n, ast.Name)}
     unknown = sorted(name for name in used if name in local and not _is_known(local[name]))
     if unknown:
@@ -73,7 +82,7 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
     around = _names_around(names, expr, known)
     code = compile(ast.Expression(expr), "<static>", "eval")
     try:
-        found: object = eval(code, {**names.namespace(), **around, **known})
+        found: object = eval(code, {**names.namespace(), **around, **known, **facts})
     except KernelError as error:
         raise type(error)(f"static(): {error.message}", loc, error.remedy) from None
     except EXPRESSION_ERRORS as error:
@@ -84,6 +93,63 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
             "Python evaluates the expression once, while the kernel is compiled",
         ) from None
     return host_value(found, "static(...)", loc)
+
+
+class _Facts(ast.NodeTransformer):
+    """``len(v)``, ``type(v)``, ``v.dtype``, ``v.shape`` of run-time variables, by hidden names.
+
+    Args:
+        local: The variables.
+        facts: Takes what the hidden names stand for.
+    """
+
+    def __init__(self, local: Mapping[str, Value], facts: dict[str, object]) -> None:
+        self._local = local
+        self._facts = facts
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords:
+            found = self._fact(node.args[0], node.func.id)
+            if node.func.id in ("len", "type") and node.func.id not in self._local and found:
+                return self._named(node, found[0])
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found = self._fact(node.value, node.attr)
+        return self._named(node, found[0]) if found else self.generic_visit(node)
+
+    def _fact(self, node: ast.expr, what: str) -> tuple[object] | None:
+        """What is known of the variable ``node``, in a tuple of one."""
+        value = self._local.get(node.id) if isinstance(node, ast.Name) else None
+        match what, value:
+            case (("len" | "length"), CompositeValue(Dense() as type_, _)):
+                return (type_.extents[0],)
+            case "len", tuple():
+                return (len(value),)
+            case "type", CompositeValue(type_, _):
+                return (python_class(type_),)
+            case "type", Var(type=Scalar() as dtype):
+                return (dtype,)
+            case "shape", CompositeValue(Dense() as type_, _):
+                return (type_.shape,)
+            case "dtype", CompositeValue(Dense() as type_, _):
+                return (type_.dtype,)
+            case "dtype", ArrayView(element):
+                return (python_class(element),)
+            case "ndim", ArrayView():
+                return (len(value.free),)
+            case _:
+                return None
+
+    def _named(self, node: ast.expr, found: object) -> ast.AST:
+        name = f"$fact{len(self._facts)}"
+        self._facts[name] = found
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def python_class(type_: object) -> object:
+    """The Python class of a composite type; other types are themselves."""
+    return value_class(type_) if isinstance(type_, Dense) else type_
 
 
 def _names_around(names: Names, expr: ast.expr, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +237,44 @@ def make_type(
     assert isinstance(found, Dense)
     concrete(found, loc)
     return found, args
+
+
+_MOST_COMPONENTS = 1024
+
+
+def makes_zeros(callee: object) -> bool:
+    """Whether ``callee`` is ``kernelcore.zeros``."""
+    home = getattr(callee, "__module__", None), getattr(callee, "__name__", None)
+    return home == ("kernelcore.runtime.array.creation", "zeros")
+
+
+def zeros_type(args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None) -> Dense:
+    """The type of ``zeros(shape, dtype)`` in a kernel: a vector or a matrix of that shape.
+
+    Raises:
+        KernelTypeError: The shape is not known, has more than two extents, or is too large.
+    """
+    given = {**dict(zip(("shape", "dtype"), args, strict=False)), **keywords}
+    found = {name: _static_object(value, loc) for name, value in given.items()}
+    shape, dtype = found.pop("shape", None), found.pop("dtype", float)
+    extents = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    count = 1
+    for extent in extents:
+        count *= extent if isinstance(extent, int) else 0
+    if found or not 1 <= len(extents) <= 2 or not 1 <= count <= _MOST_COMPONENTS:
+        raise KernelTypeError(
+            "in a kernel zeros() takes one or two extents, of at most "
+            f"{_MOST_COMPONENTS} elements together, and a dtype",
+            loc,
+            "write zeros(shape=(3, 4), dtype=float), or pass an array as a parameter",
+        )
+    make = composite_types.vector if len(extents) == 1 else composite_types.matrix
+    try:
+        found_type = type_of(make(extents[0] if len(extents) == 1 else extents, dtype))
+    except KernelError as error:
+        raise type(error)(error.message, loc, error.remedy) from None
+    assert isinstance(found_type, Dense)
+    return found_type
 
 
 def _static_object(value: Value, loc: SrcLoc | None) -> object:

@@ -173,6 +173,8 @@ def _fit(scope: Scope, want: Wanted, value: Value) -> tuple[Rank, SourceType | N
         return min(fits, key=lambda f: f[0]) if fits else None
     if want is Open.ANY:
         return Rank.ANY, None
+    if want is Open.TUPLE:
+        return (Rank.PATTERN, None) if isinstance(value, tuple) else None
     if want is Open.FUNCTION:
         return (Rank.EXACT, None) if isinstance(value, Static) else None
     if isinstance(want, Scalar | TypeClass):

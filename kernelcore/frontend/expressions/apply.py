@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.builtins.syntax import BOOLEAN, UNARY
+from kernelcore.builtins.syntax import BOOLEAN, COMPARE, UNARY
 from kernelcore.frontend.scope import Scope, scalar, settle
+from kernelcore.frontend.values.array_view import extent
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.integer_folding import fold_integers
 from kernelcore.frontend.values.literal_types import (
@@ -25,10 +27,12 @@ from kernelcore.frontend.values.literal_types import (
     truncated,
     widest,
 )
-from kernelcore.frontend.values.value import Value, describe_type
+from kernelcore.frontend.values.value import ArrayView, Value, describe_type
 from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
 from kernelcore.language.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
+
+_LESS = COMPARE[ast.Lt].op
 
 
 def apply_op(
@@ -46,7 +50,11 @@ def apply_op(
             loc,
             f"the signature is {op.signature}",
         )
-    values = [scalar(a, scope.loc(n)) for a, n in zip(args, operands, strict=True)]
+    values = [
+        truth(scope, a, scope.loc(n)) if cls == "Bool" else scalar(a, scope.loc(n))
+        for a, n, cls in zip(args, operands, op.params.values(), strict=True)
+    ]
+    scope.at(node)
     if all(
         isinstance(v, UntypedLiteral) or (isinstance(v, Const) and v.type == boolean)
         for v in values
@@ -164,8 +172,6 @@ def _unsupported(
         remedy = f"write {' // '.join(texts)} for the quotient rounded down, or {floats}"
     elif cls == "Float" and any(is_int):
         remedy = f"convert it: float({texts[is_int.index(True)]})"
-    elif cls == "Bool":
-        remedy = f"compare it: {texts[0]} != 0"
     elif boolean in _types(members) and cls == "Int":
         remedy = "use 'and', 'or', 'not' on truth values"
     elif boolean in _types(members):
@@ -281,7 +287,12 @@ def cast(scope: Scope, dtype: Scalar, value: Value, loc: SrcLoc | None) -> Atom:
 
 
 def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
-    """``value`` as a condition: numbers are true unless zero."""
+    """``value`` as a condition: numbers are true unless zero, arrays unless they are empty."""
+    if isinstance(value, ArrayView):
+        ends = [extent(scope, value, k, loc) for k in range(len(value.free))]
+        least = [const(scope.inference.current_type(n), 0, loc) for n in ends]
+        found = [scope.builder.emit(_LESS, a, n) for a, n in zip(least, ends, strict=True)]
+        return reduce(lambda one, other: logical(scope, ast.And, one, other), found)
     one = scalar(value, loc)
     if isinstance(one, UntypedLiteral):
         return Const(boolean, bool(one.value))

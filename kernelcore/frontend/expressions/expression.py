@@ -7,11 +7,9 @@ import builtins
 from collections.abc import Callable
 
 from kernelcore.base.errors import (
-    KernelNameError,
     KernelSyntaxError,
     KernelTypeError,
     reduction_remedy,
-    suggestion,
 )
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
@@ -21,6 +19,7 @@ from kernelcore.frontend.calls.compile_time import evaluate_static, static
 from kernelcore.frontend.calls.dialect import operator_of_dialect
 from kernelcore.frontend.expressions.apply import logical, truth
 from kernelcore.frontend.expressions.output import lower_print, lower_printf
+from kernelcore.frontend.expressions.static_names import MISSING, static_object
 from kernelcore.frontend.scope import Scope, Unset
 from kernelcore.frontend.statements.branch import branch
 from kernelcore.frontend.unsupported import unsupported
@@ -42,12 +41,12 @@ from kernelcore.frontend.values.value import (
     CompositeValue,
     Static,
     Value,
-    describe_object,
     describe_type,
+    members_of,
 )
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.language.bound_names import MISSING, note_attribute
+from kernelcore.language.composite import value_class
 from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
@@ -77,13 +76,13 @@ def lower_expr(scope: Scope, node: ast.expr) -> Value:
         case ast.Compare():
             return _compare(scope, node)
         case ast.BoolOp(op=op, values=values):
-            out = _condition(scope, values[0], node)
+            out = lower_condition(scope, values[0])
             for rest in values[1:]:
                 out = short_circuit(
                     scope,
                     type(op),
                     out,
-                    lambda rest=rest: _condition(scope, rest, node),
+                    lambda rest=rest: lower_condition(scope, rest),
                     rest,
                 )
             return out
@@ -102,7 +101,7 @@ def lower_expr(scope: Scope, node: ast.expr) -> Value:
 
 
 def lower_condition(scope: Scope, node: ast.expr) -> Atom:
-    """The truth of an expression; of a number, whether it is not zero."""
+    """The truth of an expression: a number that is not zero, an array that is not empty."""
     value = lower_expr(scope, node)
     return truth(scope, value, scope.at(node))
 
@@ -119,33 +118,6 @@ def _entry(scope: Scope, node: ast.expr) -> Entry:
     parts = (node.lower, node.upper, node.step)
     found = Slice(*(None if p is None else lower_expr(scope, p) for p in parts))
     return Entry(found, scope.loc(node))
-
-
-def static_object(scope: Scope, node: ast.expr) -> object:
-    """The Python object that a dotted name of an outer scope stands for, else ``MISSING``."""
-    match node:
-        case ast.Name(id=name):
-            known = scope.env.get(name)
-            if isinstance(known, Static):
-                return known.obj
-            if known is not None or name in scope.assigned:
-                return MISSING
-            return scope.resolve(name, scope.loc(node))
-        case ast.Attribute(value=base, attr=attr):
-            owner = static_object(scope, base)
-            if owner is MISSING:
-                return MISSING
-            found = note_attribute(owner, attr)
-            if found is MISSING and (found := getattr(owner, attr, MISSING)) is MISSING:
-                raise KernelNameError(
-                    f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
-                    scope.loc(node),
-                    reduction_remedy(attr)
-                    or suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
-                )
-            return found
-        case _:
-            return MISSING
 
 
 def short_circuit(
@@ -184,19 +156,6 @@ def short_circuit(
     out = scope.take(_VALUE)
     assert isinstance(out, Var | Const)
     return out
-
-
-def _condition(scope: Scope, node: ast.expr, parent: ast.BoolOp) -> Atom:
-    """An operand of ``and`` or ``or``, which must be a truth value."""
-    value = lower_expr(scope, node)
-    if not isinstance(value, Var | Const) or value.type != boolean:
-        word = "and" if isinstance(parent.op, ast.And) else "or"
-        raise KernelTypeError(
-            f"'{word}' takes bool, found {describe_type(value)}",
-            scope.loc(node),
-            f"compare it: {ast.unparse(node)} != 0",
-        )
-    return value
 
 
 def _literal(scope: Scope, node: ast.Constant) -> Value:
@@ -276,9 +235,9 @@ def _ternary(scope: Scope, node: ast.IfExp) -> Value:
 
 
 def _call(scope: Scope, node: ast.Call) -> Value:
-    for arg in (*node.args, *node.keywords):
-        if isinstance(arg, ast.Starred) or (isinstance(arg, ast.keyword) and arg.arg is None):
-            raise unsupported(arg, scope.loc(arg))
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise unsupported(keyword, scope.loc(keyword))
     callee = static_object(scope, node.func)
     if callee is builtins.print:
         return lower_print(scope, node, lower_expr)
@@ -290,9 +249,30 @@ def _call(scope: Scope, node: ast.Call) -> Value:
         return evaluate_static(scope.names, node, known)
     if callee is MISSING:
         callee = _local_callee(scope, node.func)
-    args = [lower_expr(scope, a) for a in node.args]
+    args: list[Value] = []
+    nodes: list[ast.expr] = []
+    for arg in node.args:
+        found = _spread(scope, arg) if isinstance(arg, ast.Starred) else [(arg, None)]
+        nodes.extend(n for n, _ in found)
+        args.extend(lower_expr(scope, n) if v is None else v for n, v in found)
+    if len(nodes) != len(node.args):
+        node = ast.copy_location(ast.Call(node.func, nodes, node.keywords), node)
     keywords = {k.arg: lower_expr(scope, k.value) for k in node.keywords if k.arg is not None}
     return lower_call(scope, callee, args, keywords, node)
+
+
+def _spread(scope: Scope, star: ast.Starred) -> list[tuple[ast.expr, Value]]:
+    """The arguments that ``*value`` stands for, as expressions and as values."""
+    members = members_of(lower_expr(scope, star.value))
+    if members is None:
+        raise KernelTypeError(
+            f"'{ast.unparse(star)}': only tuples and vectors can be spread",
+            scope.loc(star),
+            "write the arguments out",
+        )
+    places = [ast.Subscript(star.value, ast.Constant(k), ast.Load()) for k in range(len(members))]
+    nodes = [ast.fix_missing_locations(ast.copy_location(place, star)) for place in places]
+    return list(zip(nodes, members, strict=True))
 
 
 def _local_callee(scope: Scope, node: ast.expr) -> object:
@@ -327,6 +307,10 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
             return Static(owner.element)
         case "dtype", CompositeValue(Dense() as type_, _):
             return Static(type_.dtype)
+        case "length", CompositeValue(Dense() as type_, _):
+            return UntypedLiteral(type_.extents[0])
+        case "dtype" | "length" | "shape", Static(Dense() as type_):
+            return host_value(getattr(value_class(type_), node.attr), ast.unparse(node), loc)
         case "shape", CompositeValue(Dense() as type_, _):
             return tuple(UntypedLiteral(n) for n in type_.extents)
         case _, CompositeValue(Dense() | StructType() as type_, _):

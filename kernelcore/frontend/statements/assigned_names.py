@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from kernelcore.base.errors import KernelNameError, SrcLoc
-from kernelcore.frontend.expressions.expression import static_object
+from kernelcore.frontend.expressions.static_names import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import CompositeValue
 from kernelcore.language.definition import define

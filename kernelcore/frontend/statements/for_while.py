@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Iterator, Sequence
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
@@ -14,7 +13,6 @@ from kernelcore.frontend.expressions.expression import (
     lower_condition,
     lower_expr,
     short_circuit,
-    static_object,
 )
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, scalar
 from kernelcore.frontend.statements.assigned_names import changed_names
@@ -29,7 +27,7 @@ from kernelcore.frontend.statements.branch import (
     stopped,
 )
 from kernelcore.frontend.statements.loop import Loop
-from kernelcore.frontend.statements.unroll import is_static_loop, unrolled
+from kernelcore.frontend.statements.unroll import is_static_loop, range_call, unrolled
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
@@ -41,18 +39,19 @@ from kernelcore.frontend.values.literal_types import (
 from kernelcore.frontend.values.value import ArrayView, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.ir.op import CAST
+from kernelcore.ir.op import CAST, Op
 from kernelcore.language.types import Scalar, int32
 
 _TRIP = "$trip"
 _HIDDEN = (BREAK, CONTINUE, _TRIP)
-_ADD, _MUL, _LESS = BINARY[ast.Add].op, BINARY[ast.Mult].op, COMPARE[ast.Lt].op
+_ADD, _SUB, _MUL = (BINARY[sign].op for sign in (ast.Add, ast.Sub, ast.Mult))
+_LESS = COMPARE[ast.Lt].op
 
 RangeBounds = tuple[Atom, Atom, Atom]
 
 
 def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
-    """Lower ``for i in range(...)``; ``body`` lowers its statements.
+    """Lower ``for i in range(...)``, or over the members of a tuple; ``body`` lowers statements.
 
     Raises:
         KernelSyntaxError: It does not run over a range, or has an ``else``.
@@ -268,13 +267,13 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[RangeBounds, InferredType]:
         KernelSyntaxError: Not a call of range().
         KernelTypeError: No integers.
     """
-    call = node.iter
-    callee = static_object(scope, call.func) if isinstance(call, ast.Call) else None
-    if not isinstance(call, ast.Call) or call.keywords or callee is not builtins.range:
-        is_call = isinstance(call, ast.Call)
-        text = "n" if is_call else f"len({ast.unparse(call)})"
+    call, is_reversed = range_call(scope, node.iter)
+    if call is None:
+        text = "n" if isinstance(node.iter, ast.Call) else f"len({ast.unparse(node.iter)})"
         raise KernelSyntaxError(
-            "a for loop runs over range()", scope.loc(call), f"write for i in range({text})"
+            "a for loop runs over range(), a tuple or a vector",
+            scope.loc(node.iter),
+            f"write for i in range({text})",
         )
     if not 1 <= len(call.args) <= 3:
         raise KernelTypeError(
@@ -313,7 +312,31 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[RangeBounds, InferredType]:
         inferred = scope.inference.infer(_index_variable(node), int32)
     scope.at(call)
     start, stop, step = (scope.integer(v, inferred.type) for v in values)
-    return (start, stop, step), inferred
+    return (_reversed(scope, start, stop, step) if is_reversed else (start, stop, step)), inferred
+
+
+def _reversed(scope: Scope, start: Atom, stop: Atom, step: Atom) -> RangeBounds:
+    """The bounds of ``reversed(range(start, stop, step))``.
+
+    Raises:
+        KernelTypeError: The indices are unsigned, so that none is below zero.
+    """
+    dtype = start.type
+    assert isinstance(dtype, Scalar)
+    if dtype.kind == "uint":
+        raise KernelTypeError(
+            f"reversed() of a range of {dtype}", scope.builder.loc, "convert its bounds: int(n)"
+        )
+
+    def emit(op: Op, left: Atom, right: Atom) -> Atom:
+        if isinstance(left, Const) and isinstance(right, Const) and op.ref is not None:
+            return const(dtype, int(op.ref(int(left.value), int(right.value))), None)
+        return scope.builder.emit(op, left, right)
+
+    count = scope.builder.emit(BUILTINS["range_len"].op, start, stop, step)
+    before = emit(_SUB, start, step)
+    last = scope.builder.emit(_ADD, before, emit(_MUL, count, step))
+    return last, before, emit(_SUB, const(dtype, 0, None), step)
 
 
 def _index_type(types: set[Scalar]) -> Scalar:

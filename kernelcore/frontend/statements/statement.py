@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from types import EllipsisType
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.atomics import accumulate, lower_tid, negated
 from kernelcore.frontend.calls.nested import define_nested
+from kernelcore.frontend.doubts import doubt
 from kernelcore.frontend.expressions.apply import cast
 from kernelcore.frontend.expressions.expression import (
     binary,
     lower_condition,
     lower_expr,
-    static_object,
 )
 from kernelcore.frontend.expressions.output import lower_assert
+from kernelcore.frontend.expressions.static_names import static_object
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.statements.assignment_target import ElementTarget, find_target
 from kernelcore.frontend.statements.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
@@ -205,11 +207,13 @@ class Block:
         self.results.give(scope, node, value)
 
     def _expression(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return  # a docstring
+        if isinstance(node.value, ast.Constant) and isinstance(
+            node.value.value, str | EllipsisType
+        ):
+            return  # a docstring, or an empty body
         lower_expr(self.scope, node.value)
         if not isinstance(node.value, ast.Call):
-            raise KernelSyntaxError(
+            doubt(
                 "this expression has no effect",
                 self.scope.loc(node),
                 "assign it to a name or to an array element",

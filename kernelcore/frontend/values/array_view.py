@@ -24,11 +24,11 @@ _WHERE, _LESS = BUILTINS["where"].op, BUILTINS["less"].op
 
 @dataclass(frozen=True, slots=True)
 class ArraySlice:
-    """A slice of an array; ``step`` is known and not zero."""
+    """A slice of an array; a step that is known is not zero."""
 
     lower: Atom | None
     upper: Atom | None
-    step: int
+    step: int | Atom
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +199,23 @@ def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelT
 
 def _sliced(scope: Scope, axis: Axis, bounds: ArraySlice, size: Atom) -> Axis:
     """``axis`` under a slice, with the meaning that slices have in Python."""
-    step = const(int32, bounds.step, None)
-    is_up = bounds.step > 0
-    low = const(int32, 0 if is_up else -1, None)
-    last = size if is_up else _arithmetic(scope, _ADD, size, const(int32, -1, None))
-    defaults: tuple[Atom, Atom] = (const(int32, 0, None), size)
-    if not is_up:
-        defaults = (last, const(int32, -1, None))
+    nothing, before = const(int32, 0, None), const(int32, -1, None)
+    if isinstance(bounds.step, int):
+        step = const(int32, bounds.step, None)
+        is_up = bounds.step > 0
+        low = nothing if is_up else before
+        last = size if is_up else _arithmetic(scope, _ADD, size, before)
+        defaults = (nothing, size) if is_up else (last, before)
+    else:
+        # A step of 0 selects nothing.
+        step = bounds.step
+        up = scope.builder.emit(_LESS, before, step)
+        low = scope.builder.emit(_WHERE, up, nothing, before)
+        last = scope.builder.emit(_WHERE, up, size, _arithmetic(scope, _ADD, size, before))
+        defaults = (
+            scope.builder.emit(_WHERE, up, nothing, last),
+            scope.builder.emit(_WHERE, up, size, before),
+        )
     ends: list[Atom] = []
     for given, default in zip((bounds.lower, bounds.upper), defaults, strict=True):
         if given is None:
@@ -218,7 +228,7 @@ def _sliced(scope: Scope, axis: Axis, bounds: ArraySlice, size: Atom) -> Axis:
             end = scope.builder.emit(_WHERE, negative, wrapped, end)
         ends.append(scope.builder.emit(_CLAMP, end, low, last))
     start, stop = ends
-    is_plain = start == Const(int32, 0) and step.value == 1
+    is_plain = start == nothing and step == const(int32, 1, None)
     count = stop if is_plain else scope.builder.emit(_LEN, start, stop, step)
     if isinstance(axis.start, Var | Const) and isinstance(axis.step, Var | Const):
         start = _arithmetic(scope, _ADD, axis.start, _arithmetic(scope, _MUL, start, axis.step))

@@ -30,6 +30,7 @@ from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import Op
 from kernelcore.language.flatten import scalars_of
+from kernelcore.language.function import Function
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
@@ -59,6 +60,10 @@ def operate(
         return apply_op(scope, op, args, node, operands)
     if op is _WHERE and len(args) == 3:
         return _select(scope, args, node, operands)
+    if any(isinstance(a, CompositeValue) and isinstance(a.type, StructType) for a in args):
+        own = scope.names.find(op.name)
+        if isinstance(own, Function) and takes(scope, own, args):
+            return scope.call_function(own, args, {}, node, scope)
     overloads = LIBRARY.get(op.name)
     if overloads is not None and takes(scope, overloads, args):
         try:
@@ -185,7 +190,7 @@ def _remedy(op: Op, args: Sequence[Value]) -> str | None:
     types = [a.type for a in args if isinstance(a, CompositeValue)]
     kinds = [t.kind for t in types if isinstance(t, Dense)]
     if len(kinds) < len(types):
-        return "apply it to the fields"
+        return f"apply it to the fields, or define a function {op.name}() of the struct"
     if op in _SCALING and len(kinds) == len(args):
         return _product_remedy(kinds)
     if op in _ORDER:

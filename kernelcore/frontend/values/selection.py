@@ -144,18 +144,14 @@ def _zero_step(loc: SrcLoc | None) -> KernelTypeError:
     return KernelTypeError("the step of a slice is zero", loc, "write a step such as 2 or -1")
 
 
-def _literal(
-    value: Value,
-    loc: SrcLoc | None,
-    remedy: str = "write literals in slices of vectors and matrices",
-) -> int:
+def _literal(value: Value, loc: SrcLoc | None) -> int:
     """A compile-time integer."""
     number = value.value if isinstance(value, UntypedLiteral | Const) else None
     if isinstance(number, bool) or not isinstance(number, int):
         raise KernelTypeError(
             f"expected an integer that is known at compile time, found {describe_type(value)}",
             loc,
-            remedy,
+            "write literals in slices of vectors and matrices",
         )
     return number
 
@@ -204,13 +200,16 @@ def array_index(scope: Scope, entry: Entry) -> Atom | ArraySlice:
     """An index or a slice of an array.
 
     Raises:
-        KernelTypeError: It is no integer, or the step of a slice is not known or zero.
+        KernelTypeError: It is no integer, or the step of a slice is zero.
     """
     loc, found = entry.loc, entry.value
     if not isinstance(found, Slice):
         return index(scope, found, loc)
-    remedy = "the step of a slice is a literal; use a loop over range(start, stop, step)"
-    step = 1 if found.step is None else _literal(found.step, loc, remedy)
+    step: int | Atom = 1
+    if isinstance(found.step, UntypedLiteral | Const):
+        step = _literal(found.step, loc)
+    elif found.step is not None:
+        step = scope.integer(index(scope, found.step, loc), int32)
     if step == 0:
         raise _zero_step(loc)
     lower, upper = (_bound(scope, end, loc) for end in (found.lower, found.upper))

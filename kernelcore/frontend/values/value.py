@@ -184,6 +184,17 @@ def build(type_: Element, scalars: Iterator[Leaf]) -> Value:
             return CompositeValue(type_, tuple(members))
 
 
+def members_of(value: Value) -> tuple[Value, ...] | None:
+    """The members of a tuple or the components of a vector; None of other values."""
+    match value:
+        case tuple():
+            return value
+        case CompositeValue(Dense(shape=(_,)), members):
+            return members
+        case _:
+            return None
+
+
 def describe_type(value: Value) -> str:
     """The type of ``value`` in words."""
     match value:

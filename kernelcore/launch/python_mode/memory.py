@@ -190,6 +190,9 @@ class ArrayView:
             return tuple(map(len, self.tables))
         return self.data.shape[: self.ndim]
 
+    def __bool__(self) -> bool:
+        return 0 not in self.shape
+
     def __len__(self) -> int:
         return self.extents[0]
 

@@ -109,6 +109,10 @@ class _Rewrite(ast.NodeTransformer):
         operand = self.visit(node.operand)
         return _call(node, "_kc_unary", ast.Constant(UNARY[type(node.op)].op.name), operand)
 
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        node.values = [_call(v, "_kc_truth", self.visit(v)) for v in node.values]
+        return node
+
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         if any(type(op) not in COMPARE for op in node.ops):
             return self.generic_visit(node)

@@ -10,6 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import FrameType
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +19,10 @@ from kernelcore.builtins import OPS
 from kernelcore.builtins.declare import Builtin
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow
+from kernelcore.frontend.calls import compile_time
 from kernelcore.frontend.calls.snippet import NativeFunction
 from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.composite_types import matrix, vector
 from kernelcore.language.function import Function
 from kernelcore.language.overload_resolution import choose
 from kernelcore.language.types import Scalar, boolean, float32, int32, scalar_of, scalar_of_numpy
@@ -67,10 +70,12 @@ def scalar_op(name: str, args: tuple[Any, ...]) -> Any:
         assert scalar is not None
     values: list[Any] = []
     for arg, cls in pairs:
-        if not _is_number(arg):
+        if cls == "Bool":
+            values.append(np.bool_(arg))
+        elif not _is_number(arg):
             values.append(np.float32(arg) if is_narrow(scalar) and arg.dtype == scalar.numpy
                           else arg)  # fmt: skip
-        elif isinstance(arg, bool) or (cls == "Bool" and is_mixed):
+        elif isinstance(arg, bool):
             values.append(np.bool_(arg))
         elif isinstance(arg, float) and not scalar.is_float:
             values.append(np.float32(arg))
@@ -112,6 +117,10 @@ def binary(name: str | tuple[Function, str], a: Any, b: Any) -> Any:
         if isinstance(a, float) or isinstance(b, float):
             return float(scalar_op(name, (np.float64(a), np.float64(b))))
         return int(scalar_op(name, (np.int64(a), np.int64(b))))
+    if isinstance(a, StructValue) or isinstance(b, StructValue):
+        own = _around(sys._getframe(1), name)  # pyright: ignore[reportPrivateUsage]
+        if own is not None and own.takes(a, b):
+            return _called(own, (a, b), {})
     count = isinstance(a, Composite) + isinstance(b, Composite)
     if not count and not isinstance(a, StructValue):
         return scalar_op(name, (a, b))
@@ -120,6 +129,17 @@ def binary(name: str | tuple[Function, str], a: Any, b: Any) -> Any:
     if name in ("equal", "not_equal") or (name == "mul" and count == 2):
         return _SYMBOLS[name](a, b)
     return composite_op(name, (a, b))
+
+
+def _around(frame: FrameType, name: str) -> Function | None:
+    """The function that ``name`` stands for where the code of ``frame`` is written."""
+    found = frame.f_locals.get(name, frame.f_globals.get(name))
+    return found if isinstance(found, Function) else None
+
+
+def truth(value: Any) -> Any:
+    """An operand of ``and`` or ``or``: numbers are true unless zero."""
+    return np.bool_(bool(value))
 
 
 def chain(names: tuple[str, ...], *operands: Callable[[], Any]) -> Any:
@@ -217,7 +237,7 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         case Builtin() if not any(isinstance(a, StructValue | ArrayView | tuple) for a in args):
             return _built_in(cast("Any", function), args, kwargs)
         case Scalar():
-            value = args[0]
+            value = args[0] if args else 0
             return convert(value, function) if isinstance(value, _TYPED) else function(value)
         case Function():
             return _called(function, args, kwargs)
@@ -230,7 +250,9 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         case _:
             pass
     if function is range:
-        return _range(*args)
+        return _Range(*args)
+    if compile_time.makes_zeros(function):
+        return _zeros(*args, **kwargs)
     if function is print:
         shown = (f"{float(a):g}" if isinstance(a, (float, _FLOATING)) else a for a in args)
         print(*shown, **kwargs)
@@ -276,9 +298,25 @@ def updating(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     return _called(function, args, kwargs, whole=True)
 
 
-def _range(*bounds: Any) -> Iterator[Any]:
-    typed = next((b for b in bounds if isinstance(b, _TYPED)), np.int32(0))
-    return (type(typed)(k) for k in range(*(int(b) for b in bounds)))
+def _zeros(shape: Any, dtype: Any = float) -> Any:
+    """What ``zeros`` is in a kernel: a vector or a matrix."""
+    extents = np.atleast_1d(shape).tolist()
+    return (vector(extents[0], dtype) if len(extents) == 1 else matrix(tuple(extents), dtype))()
+
+
+class _Range:
+    """``range`` of the kernel language: its values have the type of the bounds."""
+
+    def __init__(self, *bounds: Any) -> None:
+        typed = next((b for b in bounds if isinstance(b, _TYPED)), np.int32(0))
+        self._type: type[Any] = type(typed)
+        self._values = range(*(int(b) for b in bounds))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._type, self._values)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return map(self._type, reversed(self._values))
 
 
 HELPERS: dict[str, Any] = {
@@ -286,6 +324,7 @@ HELPERS: dict[str, Any] = {
     "_kc_unary": unary,
     "_kc_chain": chain,
     "_kc_call": call,
+    "_kc_truth": truth,
     "_kc_updating": updating,
     "_kc_copied": copied,
     "_kc_declared": declared,
