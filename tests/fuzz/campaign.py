@@ -5,7 +5,7 @@
 values: Each program is compiled once, for gangs of the seed's width: the points before and after
     whole gangs run as single threads, so that one launch compares both with the interpreter.
 frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
-grids, operators, adjoints: Forms of code; see ``form_checks.py``.
+grids, operators, adjoints, batches: Forms of code; see ``form_checks.py``.
 mutants: Kernels whose IR is exchanged in places mean the same before and after the passes, and
     some of them in machine code.
 derivatives: JVP, VJP and differences agree, in the interpreter.

@@ -3,6 +3,7 @@
 grids: Kernels over one to three axes and arrays of any strides, in a form of the seed's.
 operators: Operators on NumPy arrays of any strides, which make their results.
 adjoints: Adjoints of the kernels of grids, but for the order of sums in gangs.
+batches: Batched operations, in the interpreter, have the bits of the operation on every instance.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import ArrayType
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.access.accumulation_plan import form_of as form_of_addition
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
@@ -37,6 +40,7 @@ from tests.fuzz.program_arguments import bits, grid_arguments, strided
 from tests.fuzz.typed_programs import define, unchecked_text
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import launch, unoptimised
+from tests.helpers.operations import run_operation
 
 # Grid programs have loops and guards that short ones have not.
 MOST_EQUATIONS = 100
@@ -46,6 +50,8 @@ OPTIMISED = 20
 OPTIMISED_OPERATORS = 3
 # The shares of programs with vectorised loops, where loops allow them, and in narrow gangs.
 LOOP_FORMS, NARROW = 0.4, 0.8
+# Instances of a batch.
+INSTANCES = 3
 # How far sums in another order may be apart, in units of the last place of the largest.
 SUM_ULPS = 64
 
@@ -219,8 +225,47 @@ def adjoint_arguments(func: Func, program: GridProgram, rng: np.random.Generator
     return found
 
 
+def check_batch(seed: int) -> bool:
+    """Compare a batched operation, in the interpreter, with the operation on every instance.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    program, kernel, func = grid_kernel(seed)
+    if is_long(func):
+        return False
+    op = kernel_operation(kernel, **operator_options(program, kernel))
+    rng = Random(f"batch {seed}")
+    owners = op.owners()
+    mask = [k in owners or rng.random() < 0.6 for k in range(len(op.operands))]
+    if not any(mask):
+        return False
+    instances: list[list[Any]] = []
+    for number in range(INSTANCES):
+        args = dense(grid_arguments(program, np.random.default_rng([seed, number])))
+        named = dict(zip((p.name for p in func.params), args, strict=True))
+        instances.append([named[o.name] for o in op.operands])
+    shared = instances[0]
+    rows = [
+        [new if m else old for m, new, old in zip(mask, i, shared, strict=True)] for i in instances
+    ]
+    columns = zip(mask, zip(*rows, strict=True), strict=True)
+    together = [np.stack(column) if m else column[0] for m, column in columns]
+    found = run_operation(derive.batch(op, mask), together, interpret=True)
+    for number, row in enumerate(rows):
+        for want, got, result in zip(
+            run_operation(op, row, interpret=True), found, op.results, strict=True
+        ):
+            for one, other in zip(
+                bits(want, result.type.dtype), bits(got[number], result.type.dtype), strict=True
+            ):
+                np.testing.assert_array_equal(other, one, f"instance {number} of {mask}")
+    return True
+
+
 CHECKS: dict[str, Callable[[int], bool]] = {
     "grids": check_grid,
     "operators": check_operator,
     "adjoints": check_adjoint,
+    "batches": check_batch,
 }
