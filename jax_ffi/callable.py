@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jax_ffi.arguments import Operands
+from jax_ffi.function import JaxFunction
 from jax_ffi.host import HostCall
 from jax_ffi.options import (
     FrozenOutputDims,
@@ -62,7 +63,7 @@ class _Specialisation:
 
 
 @dataclass(frozen=True, eq=False)
-class JaxCallable:
+class JaxCallable(JaxFunction):
     """A Python function that launches kernels, for JAX values; ``jax_callable`` makes it.
 
     Two of one function with the same options are equal.
@@ -78,23 +79,16 @@ class JaxCallable:
     spec: Spec
     graph_mode: GraphMode = GraphMode.JAX
     has_side_effect: bool = False
-    specialisations: dict[FrozenOutputDims | None, _Specialisation] = field(
-        default_factory=dict[Any, _Specialisation], repr=False
-    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "__name__", self.function.__name__)
-        object.__setattr__(self, "__doc__", self.function.__doc__)
+    @property
+    def pyfunc(self) -> Callable[..., Any]:
+        """The Python function that it is made of."""
+        return self.function
 
     @cached_property
-    def _identity(self) -> Hashable:
-        return self.function, self.spec.identity, self.graph_mode, self.has_side_effect
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JaxCallable) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
+    def specialisations(self) -> dict[FrozenOutputDims | None, _Specialisation]:
+        """The function with the output shapes of calls so far."""
+        return {}
 
     def __call__(
         self,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
 from jax_ffi.arguments import Operands
+from jax_ffi.function import JaxFunction
 from jax_ffi.fusion import require_arithmetic
 from jax_ffi.options import (
     Dims,
@@ -32,18 +34,16 @@ from jax_ffi.registration import compile_if_stored
 from kernelcore import Kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
-    AnyRank,
     Arguments,
     BoundKernel,
+    BoundKernels,
     Declaration,
     Operation,
     Scalar,
     Spec,
-    bound_kernel,
     cached_property,
     checked_keywords,
     has_callables,
-    pickling,
     require_kernel,
     result_leaves,
     roles,
@@ -52,15 +52,14 @@ from kernelcore.operators import (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One application of a kernel: what is bound, and how arguments and results consist of it."""
+    """One application of a kernel: what is bound, and what its operands are."""
 
     launch: Launch
     operands: Operands
-    bound: BoundKernel
 
 
 @dataclass(frozen=True, eq=False)
-class JaxKernel:
+class JaxKernel(JaxFunction):
     """A kernel as a function of JAX values; ``jax_kernel`` makes it.
 
     Two of one kernel with the same options are equal, so modules that hold them are equal trees.
@@ -76,32 +75,11 @@ class JaxKernel:
     spec: Spec
     differentiable: bool = True
     has_side_effect: bool = False
-    calls: dict[Any, Call] = field(default_factory=dict[Any, Call], repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "__name__", self.kernel.name)
-        object.__setattr__(self, "__doc__", self.kernel.__doc__)
-
-    @cached_property
-    def _identity(self) -> Hashable:
-        return self.kernel, self.spec.identity, self.differentiable, self.has_side_effect
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JaxKernel) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    def __copy__(self) -> JaxKernel:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> JaxKernel:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        given = [f.name for f in fields(self) if f.name != "calls"]
-        made = JaxKernel, tuple(getattr(self, name) for name in given)
-        return pickling.reduced(self, self.kernel.pyfunc, lambda: made)
+    @property
+    def pyfunc(self) -> Callable[..., Any]:
+        """The Python function that it is made of."""
+        return self.kernel.pyfunc
 
     def __call__(
         self,
@@ -134,43 +112,19 @@ class JaxKernel:
             KernelArgumentError: An argument does not fit the kernel.
         """
         check_vmap_method(self._declaration, vmap_method)
-        if self._any_rank is None:
-            return self._run(args, named, launch_dims, output_dims)
-        args, named, shape = self._any_rank.flatten(args, named)
-        found = self._run(args, named, launch_dims, output_dims)
-        return tuple(self._any_rank.restore(found, shape))
-
-    @cached_property
-    def _any_rank(self) -> AnyRank | None:
-        names = [p.name for p in self.kernel.parameters]
-        spec = self.spec
-        results = [n for n in names if n in (*(spec.outputs or ()), *spec.in_out)]
-        return AnyRank.of(self.kernel.name, self.kernel.parameters, self._named.names, results)
-
-    def _run(
-        self,
-        args: tuple[Any, ...],
-        named: dict[str, Any],
-        launch_dims: Dims | None,
-        output_dims: OutputDims | None,
-    ) -> tuple[Any, ...]:
-        """The results of a call with arrays of the ranks that the kernel declares."""
-        kernel = self.kernel.current()
-        if kernel.is_generic:
-            args, given = tuple(self._named.bind(args, named)), self._named.names
-            kernel = kernel.for_inputs({n: _sample(a) for n, a in zip(given, args, strict=True)})
-            named = {}
         if self._integers:
             given = dict(zip(self._named.names, self._named.bind(args, named), strict=True))
             launch_dims, output_dims = self._known_dims(launch_dims, output_dims, given)
-        call = self._call(kernel, launch_dims, output_dims)
-        operands = call.operands.values(call.bound.arguments.bind(args, named))
+        bound, leaves, shape = self._bound(launch_dims, output_dims).bind(args, named)
+        call = self._call(bound)
+        operands = call.operands.values(leaves)
         call.launch.operation.check_extents([np.shape(x) for x in operands])
-        return call.bound.unflatten(bind(operands, call.launch), operands)
+        found = bound.restored(bind(operands, call.launch), shape)
+        return bound.unflatten(found, operands)
 
     def default_operation(self) -> Operation:
         """What a call computes that gives no shapes."""
-        return self._call(self.kernel, None, None).launch.operation
+        return self._bound(None, None).of({}).operation
 
     @cached_property
     def _declaration(self) -> Declaration:
@@ -221,36 +175,44 @@ class JaxKernel:
                 f"name it in static_argnames of jax.jit: static_argnames='{name}'",
             ) from None
 
-    def _call(
-        self, kernel: Kernel, launch_dims: Dims | None, output_dims: OutputDims | None
-    ) -> Call:
-        declared = self._declaration
+    @cached_property
+    def _kernels(self) -> dict[tuple[FrozenDims | None, FrozenOutputDims | None], BoundKernels]:
+        """The kernel with the shapes of calls."""
+        return {}
+
+    @cached_property
+    def calls(self) -> WeakKeyDictionary[BoundKernel, Call]:
+        """What was called so far."""
+        return WeakKeyDictionary()
+
+    def _bound(self, launch_dims: Dims | None, output_dims: OutputDims | None) -> BoundKernels:
+        """The kernel with the shapes that a call gives."""
+        declared, spec = self._declaration, self.spec
         grid = frozen(declared, launch_dims)
-        shapes = output_shapes(declared, self.spec.outputs or (), output_dims)
-        call = self.calls.get((kernel, grid, shapes))
+        shapes = output_shapes(declared, spec.outputs or (), output_dims)
+        found = self._kernels.get((grid, shapes))
+        if found is None:
+            own = replace(
+                spec,
+                launch_dims=spec.launch_dims if grid is None else grid,
+                output_dims=spec.output_dims if shapes is None else dict(shapes),
+            )
+            found = self._kernels[grid, shapes] = BoundKernels(self.kernel, own, _number_of)
+        return found
+
+    def _call(self, bound: BoundKernel) -> Call:
+        call = self.calls.get(bound)
         if call is None:
-            call = self.calls[kernel, grid, shapes] = self._make_call(kernel, grid, shapes)
+            operation, spec = bound.operation, self.spec
+            require_arithmetic(operation, spec.fuse)
+            launch = Launch(
+                operation, (), self.differentiable, self.has_side_effect, spec.block_dim, spec.fuse
+            )
+            call = self.calls[bound] = Call(launch, Operands.of(operation))
         return call
 
-    def _make_call(
-        self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
-    ) -> Call:
-        spec = self.spec
-        own = replace(
-            spec,
-            launch_dims=spec.launch_dims if grid is None else grid,
-            output_dims=spec.output_dims if shapes is None else dict(shapes),
-        )
-        bound = bound_kernel(kernel, own)
-        operation = bound.operation
-        require_arithmetic(operation, spec.fuse)
-        launch = Launch(
-            operation, (), self.differentiable, self.has_side_effect, spec.block_dim, spec.fuse
-        )
-        return Call(launch, Operands.of(operation), bound)
 
-
-def _sample(arg: Any) -> Any:
+def _number_of(arg: Any) -> Any:
     """``arg``, or a number of its type where it is an array without dimensions."""
     if isinstance(arg, jax.Array | np.ndarray) and arg.ndim == 0:
         return np.zeros((), arg.dtype)[()]

@@ -33,7 +33,7 @@ from kernelcore.operators import (
     require_kernel,
     with_results,
 )
-from paddle_ext.dtype import dtype_to_paddle
+from paddle_ext.dtype import dtype_from_paddle, dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
 from paddle_ext.program import static_operator
 
@@ -101,7 +101,7 @@ class PaddleFunction(OperatorFunction):
     def __init__(self, kernel: Kernel, spec: Spec) -> None:
         # Paddle's translators to static programs leave what has these marks as it is.
         vars(self).update(vars(type(self).__call__))
-        self._kernels = BoundKernels(kernel, spec)
+        self._kernels = BoundKernels(kernel, spec, _number_of)
         self._operators: WeakKeyDictionary[BoundKernel, PaddleOperator] = WeakKeyDictionary()
         super().__init__(kernel.pyfunc, self._kernels.arguments)
 
@@ -119,17 +119,11 @@ class PaddleFunction(OperatorFunction):
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[BoundKernel, Sequence[Any], Sequence[Any]]:
         """The kernel for a call, the results of its operation, and the operands."""
-        shape = None
-        if self._kernels.any_rank is not None:
-            args, kwargs, shape = self._kernels.any_rank.flatten(args, kwargs)
-        bound, operands = self._kernels.bind(args, kwargs)
+        bound, operands, shape = self._kernels.bind(args, kwargs)
         operator = self._operators.get(bound)
         if operator is None:
             operator = self._operators[bound] = PaddleOperator(bound.operation)
-        found: Sequence[Any] = operator(operands)
-        if bound.any_rank is not None:
-            found = bound.any_rank.restore(found, shape)
-        return bound, found, operands
+        return bound, bound.restored(operator(operands), shape), operands
 
 
 class PaddleOperator:
@@ -284,6 +278,13 @@ class PaddleOperator:
             f"expected a Paddle tensor, found {type(arg).__name__}",
             "convert it with paddle.to_tensor or to_paddle",
         )
+
+
+def _number_of(arg: Any) -> Any:
+    """``arg``, or a number of its type where it is a tensor without dimensions."""
+    if _is_tensor(arg) and not arg.shape:
+        return dtype_from_paddle(arg.dtype).numpy.type(0)
+    return arg
 
 
 def _is_tensor(value: Any) -> bool:

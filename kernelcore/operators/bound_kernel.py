@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
+from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
@@ -91,6 +94,10 @@ class BoundKernel:
         found = [made[i] if is_made else operands[i] for is_made, i in self.sources]
         return tuple(tree.unflatten(found) for tree in self.results)
 
+    def restored(self, made: Sequence[Any], shape: tuple[Any, ...] | None) -> Sequence[Any]:
+        """The results of the operation, those of any rank with the ``shape`` of arguments."""
+        return made if self.any_rank is None else self.any_rank.restore(made, shape)
+
 
 def bound_kernel(kernel: Kernel, spec: Spec) -> BoundKernel:
     """``kernel``, which is not generic, under ``spec``, which names results and has no callables.
@@ -132,6 +139,11 @@ def bound_kernel(kernel: Kernel, spec: Spec) -> BoundKernel:
     )
 
 
+def _number_of(arg: Any) -> Any:
+    """``arg``, or the number that it is where it is a NumPy array without dimensions."""
+    return arg[()] if isinstance(arg, np.ndarray) and arg.ndim == 0 else arg  # pyright: ignore
+
+
 # As many versions as a kernel keeps of itself.
 _MOST_VERSIONS = 16
 
@@ -143,24 +155,32 @@ class BoundKernels:
 
     Attributes:
         arguments: How calls give the operands; one value a parameter of a generic kernel.
-        any_rank: The arguments and results that are arrays of any rank.
     """
 
-    def __init__(self, kernel: Kernel, spec: Spec) -> None:
+    def __init__(
+        self, kernel: Kernel, spec: Spec, sample: Callable[[Any], Any] = _number_of
+    ) -> None:
+        """It is bound at once unless it is generic.
+
+        Args:
+            kernel: The kernel.
+            spec: The contract, which names the results and has no callables.
+            sample: The number that an array without dimensions stands for; other values as they
+                are.
+        """
         self._kernel = kernel
         self._spec = spec
+        self._sample = sample
         self._bound: dict[Kernel, BoundKernel] = {}
         if not kernel.is_generic:
             bound = self.of({})
-            self.arguments, self.any_rank = bound.arguments, bound.any_rank
+            self.arguments, self._any_rank = bound.arguments, bound.any_rank
             return
-        outputs = spec.outputs or ()
-        names = [p.name for p in kernel.parameters if p.name not in outputs]
-        results = [p.name for p in kernel.parameters if p.name in (*outputs, *spec.in_out)]
+        self._given = [p for p in kernel.parameters if p.name not in (spec.outputs or ())]
+        names = (*(p.name for p in self._given), *spec.sizes)
         loc = Declaration.of_kernel(kernel).loc
-        sized = (*names, *spec.sizes)
-        self.arguments = Arguments.of_names(kernel.name, loc, sized, spec.defaults)
-        self.any_rank = AnyRank.of(kernel.name, kernel.parameters, sized, results)
+        self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
+        self._any_rank = AnyRank.of(kernel.name, kernel.parameters, names, ())
 
     def of(self, given: Mapping[str, Any]) -> BoundKernel:
         """The kernel for arguments by name, which count if it is generic."""
@@ -173,16 +193,21 @@ class BoundKernels:
             self._bound[kernel] = found
         return found
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[BoundKernel, list[Any]]:
-        """The kernel for a call, and one value per operand.
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[BoundKernel, list[Any], tuple[Any, ...] | None]:
+        """The kernel for a call, one value per operand, and the shape of arrays of any rank.
 
         Raises:
             KernelArgumentError: An argument is missing, unknown, given twice, or lacks a field.
         """
-        named: Mapping[str, Any] = {}
+        shape = None
+        if self._any_rank is not None:
+            args, kwargs, shape = self._any_rank.flatten(args, kwargs)
+        named: dict[str, Any] = {}
         if self._kernel.is_generic:
             args, kwargs = self.arguments.bind(args, kwargs), {}
-            names = (n for n in self.arguments.names if n not in self._spec.sizes)
-            named = dict(zip(names, args, strict=False))
+            for p, arg in zip(self._given, args, strict=False):
+                named[p.name] = arg if isinstance(p.wanted, ArrayOf) else self._sample(arg)
         bound = self.of(named)
-        return bound, bound.arguments.bind(args, kwargs)
+        return bound, bound.arguments.bind(args, kwargs), shape

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import kernelcore as kc
-from jax_ffi import jax_kernel
+from jax_ffi import jax_callable, jax_kernel
 from paddle_ext import paddle_op
 from tests.helpers.environment import ROOT
 from torch_ext import torch_callable, torch_op
@@ -47,6 +47,10 @@ def squares(x: floats, y: floats):
 def operator(x: floats, y: floats):
     i = kc.tid()
     y[i] = square(x[i])
+
+
+def launch_squares(x: floats, y: floats):
+    kc.launch(squares, x.shape, [x], [y])
 
 
 @torch_callable
@@ -286,6 +290,16 @@ def test_functions_for_jax_are_pickled_with_their_kernel() -> None:
     for kernel, expected in ((squares, [1.0, 4.0, 9.0]), (made(3.0), [4.0, 7.0, 10.0])):
         (found,) = pickle.loads(pickle.dumps(jax_kernel(kernel)))(x)
         assert found.tolist() == expected
+
+
+def test_functions_of_launches_for_jax_are_pickled_after_a_call() -> None:
+    x = np.array([1, 2, 3], np.float32)
+    function = jax_callable(launch_squares)
+    assert function(x)[0].tolist() == [1.0, 4.0, 9.0]
+    again = pickle.loads(pickle.dumps(function))
+    assert again == function
+    assert again(x)[0].tolist() == [1.0, 4.0, 9.0]
+    assert copy.deepcopy(function) is function
 
 
 def test_another_process_runs_a_kernel_without_a_name() -> None:

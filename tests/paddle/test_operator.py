@@ -182,14 +182,15 @@ def test_arguments_of_wrong_types_are_refused(case: str) -> None:
 
 
 def test_generic_kernels_are_operators() -> None:
-    def scaled(x: kc.array(dtype=Any), a: float, y: kc.array(dtype=Any)):
+    def scaled(x: kc.array(dtype=Any), a: Any, y: kc.array(dtype=Any)):
         i = kc.tid()
-        y[i] = x[i] * x.dtype(a)
+        y[i] = x[i] * a
 
     op = paddle_op(kc.kernel(scaled), outputs="y")
     for dtype in ("float32", "float64"):
         x = paddle.to_tensor([1.0, 2.0], dtype=dtype, stop_gradient=False)
-        y = op(x, 3.0)
+        a = paddle.to_tensor(3.0, dtype=dtype)
+        y = op(x, a)
         assert y.dtype == x.dtype
         assert y.tolist() == [3.0, 6.0]
         y.sum().backward()

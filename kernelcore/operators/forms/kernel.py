@@ -125,7 +125,7 @@ def _numpy(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     kernels = BoundKernels(form.kernel, form.with_dims(key))
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        bound, operands = kernels.bind(args, kwargs)
+        bound, operands, _ = kernels.bind(args, kwargs)
         found = run_on_numpy(bound, operands)
         if mutates:
             _write_back(bound, operands, found, mutates)
@@ -203,12 +203,9 @@ def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 def _cost(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     """What counts a call, and does not run it."""
     kernels = BoundKernels(form.kernel, form.with_dims(key))
-    any_rank = form.any_rank
 
     def run(*args: Any, **kwargs: Any) -> Cost:
-        if any_rank is not None:
-            args, kwargs, _ = any_rank.flatten(args, kwargs)
-        bound, operands = kernels.bind(args, kwargs)
+        bound, operands, _ = kernels.bind(args, kwargs)
         counter = CostCounter()
         counter.apply(bound.operation, operands)
         return counter.cost

@@ -334,3 +334,15 @@ def test_forms_are_pickled_with_their_operator(name: str, framework: str) -> Non
         for found in (form(made(x)), again(made(x))):
             y = found[0] if isinstance(found, tuple) else found
             np.testing.assert_array_equal(np.asarray(y), 3.0 * x)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "paddle", "numpy"])
+def test_an_array_without_dimensions_tells_the_type_of_a_number(library: str) -> None:
+    def scaled(x: kc.array(dtype=Any), a: Any, y: kc.array(dtype=Any)):
+        i = kc.tid()
+        y[i] = x[i] * x.dtype(a)
+
+    f = kc.op(kc.kernel(scaled), outputs="y")
+    to, x = LIBRARIES[library].array, np.ones(3, np.float32)
+    for a in (np.asarray(3, np.int32), np.asarray(2.5, np.float32)):
+        np.testing.assert_array_equal(np.asarray(f(to(x, None), to(a, None))), a * x)
