@@ -302,7 +302,8 @@ def _quaternion(suffix: str) -> Iterator[str]:
 
 def _transform(suffix: str) -> Iterator[str]:
     yield f"class transform{suffix}(_Transform):"
-    yield from _constructors(f"p: vec3{suffix}, q: quat{suffix}, /", "*components: float")
+    position, rotation = f"p: vec3{suffix} | None = None", f"q: quat{suffix} | None = None"
+    yield from _constructors(f"{position}, {rotation}", "*components: float")
     yield f"    p: vec3{suffix}"
     yield f"    q: quat{suffix}"
     yield from _products(("float", "_Self"), ("_Self", "_Self"))

@@ -267,6 +267,8 @@ class Matrix(Composite):
             return _filled(kind, args)
         if len(args) == kind.extents[0] and all(np.ndim(a) == 1 for a in args):
             return take_array(kind.scalar, args, kind.extents)
+        if len(args) == 1 and np.shape(args[0]) == (kind.size,) != kind.extents:
+            return take_array(kind.scalar, args[0], (kind.size,)).reshape(kind.extents)
         return super()._make(args)
 
 
@@ -289,6 +291,16 @@ class Transform(Composite):
     """Base of the classes of rigid transforms: a position p and a rotation q."""
 
     __slots__ = ()
+
+    def __init__(self, *args: Any, p: Any = None, q: Any = None) -> None:
+        if p is not None or q is not None:
+            position = p if p is not None or args else (0, 0, 0)
+            args = (
+                *args,
+                *([] if position is None else [position]),
+                (0, 0, 0, 1) if q is None else q,
+            )
+        super().__init__(*args)
 
     @classmethod
     def _make(cls, args: tuple[Any, ...]) -> Array:
@@ -321,7 +333,6 @@ class Transform(Composite):
         return f"{type(self).__name__}(({'), ('.join(parts)}))"
 
 
-# Letters at equal distances, as kernels take them.
 for _name in ("".join(p) for n in (2, 3, 4) for p in permutations("xyzw", n)):
     if places_of(_name):
         setattr(Vector, _name, Component(_name))

@@ -6,13 +6,16 @@ ub uint8, s int16, us uint16, i int32, ui uint32, l int64, ul uint64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language import types
-from kernelcore.language.composite import value_class
+from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.conversion import scalar_of_numpy
 from kernelcore.language.types import AnyFloat, AnyScalar, Dense, Scalar, TypeClass, scalar_of
 
@@ -21,11 +24,15 @@ def vector(*args: Any, length: Any = None, dtype: object = None) -> Any:
     """The class of vectors of ``length`` components; typing.Any stands for any of them.
 
     ``vector(3, float)`` is ``vector(length=3, dtype=float)``. Other arguments are components, and
-    the result is a value, as in a kernel: ``vector(x, y, z, length=3, dtype=float)``.
+    the result is a value, as in a kernel: ``vector(x, y, z, length=3, dtype=float)``. One vector is
+    converted: ``vector(v, dtype=kc.float64)``.
 
     Raises:
         KernelTypeError: No length, no scalar type, or other components.
     """
+    if len(args) == 1 and np.ndim(args[0]) == 1:
+        length = len(args[0]) if length is None else length
+        dtype = _common(args) if dtype is None else dtype
     components, (length, dtype) = _split(args, (length, dtype))
     if components:
         length = len(components) if length is None else length
@@ -43,6 +50,9 @@ def matrix(*args: Any, shape: Any = None, dtype: object = None) -> Any:
     Raises:
         KernelTypeError: No shape of two extents, no scalar type, or other components.
     """
+    if len(args) == 1 and np.ndim(args[0]) == 2:
+        shape = np.shape(args[0]) if shape is None else shape
+        dtype = _common(args) if dtype is None else dtype
     components, (shape, dtype) = _split(args, (shape, dtype))
     dtype = _common(components) if components and dtype is None else dtype
     extents: Sequence[Any] = (Any, Any) if shape is Any else shape
@@ -102,8 +112,13 @@ def _split(args: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ..
 
 def _common(components: Sequence[Any]) -> Scalar:
     """The type of the first component that has one; float32 of Python's numbers."""
-    typed = (scalar_of_numpy(c.dtype) for c in components if hasattr(c, "dtype"))
+    typed = (_type_of_components(c.dtype) for c in components if hasattr(c, "dtype"))
     return next((t for t in typed if t is not None), types.float32)
+
+
+def _type_of_components(dtype: Any) -> Scalar | None:
+    """The scalar type that ``dtype`` of NumPy or of a composite is."""
+    return dtype if isinstance(dtype, Scalar) else scalar_of_numpy(dtype)
 
 
 def _component(dtype: object) -> Scalar | TypeClass:
@@ -173,3 +188,19 @@ quatf, transformf, spatial_vectorf, spatial_matrixf = (
 CLASSES: dict[str, type[Any]] = {
     name: found for name, found in list(globals().items()) if hasattr(found, "kernel_type")
 }
+
+
+def _built_in(name: str, *, is_reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator on components that a built-in computes, as in kernels."""
+
+    def operator(self: Composite, other: object) -> Any:
+        # Looked up by name: this package is below that of the built-ins.
+        compute = getattr(sys.modules["kernelcore"], name)
+        return compute(other, self) if is_reflected else compute(self, other)
+
+    return operator
+
+
+for _name in ("mod", "floordiv", "pow"):
+    setattr(Composite, f"__{_name}__", _built_in(_name))
+    setattr(Composite, f"__r{_name}__", _built_in(_name, is_reflected=True))

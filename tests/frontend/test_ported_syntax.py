@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -15,22 +13,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore import sin, vec3
-from tests.helpers.language import run_both
+from tests.helpers.language import agree
 
 RNG = np.random.default_rng(24)
 A1 = kc.array(dtype=kc.float64)
-
-
-def agree(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:
-    """``args`` after a launch; the interpreter and Python mode give the same."""
-    found = run_both(kernel, dim, args)
-    python = deepcopy(list(args))
-    with kc.python_mode():
-        kc.launch(kernel, dim, python)
-    for one, other in zip(found, python, strict=True):
-        if isinstance(one, np.ndarray):
-            np.testing.assert_array_equal(one, other)
-    return found
 
 
 def test_constants_and_types_have_the_names_of_the_language() -> None:
@@ -50,39 +36,6 @@ def test_constants_and_types_have_the_names_of_the_language() -> None:
     assert (kc.int, kc.float) == (kc.int32, kc.float32)
 
 
-def test_decompositions_assign_their_arguments() -> None:
-    @kc.kernel
-    def kernel(m: kc.array(dtype=kc.mat33d), out: kc.array(dtype=kc.float64, ndim=2)):
-        i = kc.tid()
-        u, s, v = kc.mat33d(), kc.vec3d(), kc.mat33d()
-        kc.svd3(m[i], u, s, v)
-        q, d = kc.mat33d(), kc.vec3d()
-        kc.eig3(m[i] + kc.transpose(m[i]), q, d)
-        r = kc.mat33d()
-        kc.qr3(m[i], q, r)
-        axis, angle = kc.vec3d(), kc.float64(0.0)
-        kc.quat_to_axis_angle(kc.quatd(m[i][0, 0], m[i][0, 1], m[i][0, 2], m[i][1, 1]), axis, angle)
-        for k in range(3):
-            out[i, k] = s[k] + d[k] + r[k, k] * r[k, k] + axis[k] * angle
-
-    @kc.kernel
-    def returned(m: kc.array(dtype=kc.mat33d), out: kc.array(dtype=kc.float64, ndim=2)):
-        i = kc.tid()
-        _u, s, _v = kc.svd3(m[i])
-        _q, d = kc.eig3(m[i] + kc.transpose(m[i]))
-        _q, r = kc.qr3(m[i])
-        axis, angle = kc.quat_to_axis_angle(
-            kc.quatd(m[i][0, 0], m[i][0, 1], m[i][0, 2], m[i][1, 1])
-        )
-        for k in range(3):
-            out[i, k] = s[k] + d[k] + r[k, k] * r[k, k] + axis[k] * angle
-
-    m = RNG.normal(size=(4, 3, 3))
-    found = agree(kernel, 4, [m, np.zeros((4, 3))])[1]
-    np.testing.assert_array_equal(found, agree(returned, 4, [m, np.zeros((4, 3))])[1])
-    kc.gradcheck(kernel, 4, [m], [np.zeros((4, 3))])
-
-
 def test_random_states_advance_in_python_mode() -> None:
     @kc.kernel
     def kernel(x: kc.array(dtype=float), s: kc.array(dtype=kc.uint32)):
@@ -94,16 +47,6 @@ def test_random_states_advance_in_python_mode() -> None:
         x[i] += kc.randf(s[i])
 
     agree(kernel, 5, [np.zeros(5, np.float32), np.zeros(5, np.uint32)])
-
-
-def test_a_variable_that_a_call_assigns_keeps_its_type() -> None:
-    @kc.kernel
-    def kernel(m: kc.array(dtype=kc.mat33d)):
-        q, d = kc.mat33d(), kc.vec3()
-        kc.eig3(m[0], q, d)
-
-    with pytest.raises(kc.KernelTypeError, match="vec3d"):
-        _ = kernel.func
 
 
 @kc.func

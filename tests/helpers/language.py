@@ -29,3 +29,15 @@ def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -
         if isinstance(found, np.ndarray):
             assert found.tobytes() == want.tobytes(), f"{found}\n{want}"
     return launched
+
+
+def agree(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:
+    """``args`` after a launch; the interpreter and Python mode give the same."""
+    found = run_both(kernel, dim, args)
+    python = copy.deepcopy(list(args))
+    with kc.python_mode():
+        kc.launch(kernel, dim, python)
+    for one, other in zip(found, python, strict=True):
+        if isinstance(one, np.ndarray):
+            np.testing.assert_array_equal(one, other)
+    return found

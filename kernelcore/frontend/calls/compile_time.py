@@ -18,6 +18,7 @@ from kernelcore.frontend.values.value import (
     Static,
     Value,
     describe_type,
+    members_of,
 )
 from kernelcore.ir.core import Const, Var
 from kernelcore.language import composite_types
@@ -218,12 +219,13 @@ def make_type(
         )
     given = {name: _static_object(value, loc) for name, value in keywords.items()}
     if "dtype" not in given:
-        typed = [a.type for a in args if isinstance(a, Const)] or [
-            t for a in args if (t := getattr(a, "type", None)) is not None
-        ]
+        typed = [t for a in args if (t := _scalar_of(a)) is not None]
         given["dtype"] = typed[0] if typed else float
     if "length" in wanted and "length" not in given:
-        given["length"] = len(args)
+        given["length"] = sum(len(members_of(a) or (a,)) for a in args)
+    only = args[0] if len(args) == 1 else None
+    if "shape" in wanted and isinstance(only, CompositeValue) and isinstance(only.type, Dense):
+        given.setdefault("shape", only.type.extents)
     if "shape" in wanted and "shape" not in given:
         raise KernelTypeError(
             "the shape of the matrix is not known", loc, "give shape=(rows, columns)"
@@ -237,6 +239,36 @@ def make_type(
     assert isinstance(found, Dense)
     concrete(found, loc)
     return found, args
+
+
+def _scalar_of(value: Value) -> Scalar | None:
+    """The type of a scalar, or of the components of a composite; None of literals."""
+    match value:
+        case Const(type=Scalar() as type_) | Var(type=Scalar() as type_):
+            return type_
+        case CompositeValue(Dense() as type_, _):
+            return type_.scalar
+        case _:
+            return None
+
+
+def called_type(
+    factory: object, args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None
+) -> object:
+    """The class that ``vector(3, float)`` is where it is called for a value.
+
+    Raises:
+        KernelTypeError: Its length, shape or dtype is not known.
+    """
+    positional = [_static_object(a, loc) for a in args]
+    named = {name: _static_object(value, loc) for name, value in keywords.items()}
+    assert callable(factory)
+    make: Callable[..., object] = factory
+    try:
+        return make(*positional, **named)
+    except (KernelError, TypeError) as error:
+        message = error.message if isinstance(error, KernelError) else str(error)
+        raise KernelTypeError(message, loc, "give its length or shape, and its dtype") from None
 
 
 _MOST_COMPONENTS = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from kernelcore.base.errors import (
     KernelSyntaxError,
@@ -15,7 +15,7 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.call import lower_call
-from kernelcore.frontend.calls.compile_time import evaluate_static, static
+from kernelcore.frontend.calls.compile_time import FACTORIES, called_type, evaluate_static, static
 from kernelcore.frontend.calls.dialect import operator_of_dialect
 from kernelcore.frontend.expressions.apply import logical, truth
 from kernelcore.frontend.expressions.output import lower_print, lower_printf
@@ -277,6 +277,11 @@ def _spread(scope: Scope, star: ast.Starred) -> list[tuple[ast.expr, Value]]:
 
 def _local_callee(scope: Scope, node: ast.expr) -> object:
     """The callee that a kernel computes: ``type(v)``, ``v.dtype``, ``pair[0]``."""
+    factory = static_object(scope, node.func) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and isinstance(factory, Hashable) and factory in FACTORIES:
+        args = [lower_expr(scope, a) for a in node.args]
+        keywords = {k.arg: lower_expr(scope, k.value) for k in node.keywords if k.arg is not None}
+        return called_type(factory, args, keywords, scope.loc(node))
     if isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         value = lower_expr(scope, node)
         if isinstance(value, Static):

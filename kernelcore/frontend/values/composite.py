@@ -243,6 +243,9 @@ def construct(
     loc = scope.at(node)
     if isinstance(type_, StructType):
         return _struct(scope, type_, args, keywords, loc)
+    if type_.kind == "transform" and keywords and set(keywords) <= {"p", "q"}:
+        args = _position_and_rotation(type_, args, keywords, loc)
+        keywords = {}
     if keywords:
         name = next(iter(keywords))
         raise KernelTypeError(f"{type_}(): '{name}': no such argument", loc, _usage(type_))
@@ -273,6 +276,23 @@ def construct(
     return CompositeValue(
         type_, tuple(_component(scope, type_, v, place_loc) for v, place_loc in components)
     )
+
+
+def _position_and_rotation(
+    type_: Dense, args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None
+) -> Sequence[Value]:
+    """The arguments of ``transform(p=..., q=...)``; what is left out is zero, or no rotation."""
+    names = ("p", "q")[: len(args)]
+    twice = [name for name in names if name in keywords]
+    if twice:
+        raise KernelTypeError(f"{type_}(): '{twice[0]}': given twice", loc, _usage(type_))
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    nothing = {n: zeros(Dense("vector", type_.scalar, (k,)), loc) for n, k in (("p", 3), ("q", 4))}
+    turn = nothing["q"]
+    assert isinstance(turn, CompositeValue)
+    one = Const(type_.scalar, 1.0)
+    nothing["q"] = CompositeValue(turn.type, (*turn.members[:3], one))
+    return [given.get(name, nothing[name]) for name in ("p", "q")]
 
 
 def _may_hold(type_: Dense, arg: CompositeValue) -> bool:
