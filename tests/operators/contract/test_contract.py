@@ -26,6 +26,7 @@ from tests.operators.contract.cases import (
     polar,
     ramp,
     wave,
+    weighted,
 )
 from tests.operators.contract.cases import CASES as OWN_CASES
 from tests.operators.contract.libraries import LIBRARIES, converted
@@ -58,6 +59,16 @@ CASES = [
         frameworks=("torch", "jax", "paddle"),
     ),
 ]
+CASES.append(
+    Case(
+        "fields of a struct of arrays",
+        lambda left, right: weighted({"left": left, "right": right, "factor": 1.5}),
+        (floats(5), floats(5, seed=1)),
+        lambda left, right: (1.5 * left * right,),
+        (0, 1),
+        (1,),
+    )
+)
 RUNS = [
     pytest.param(case, library, id=f"{case.name}-{library}")
     for case in CASES
