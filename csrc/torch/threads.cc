@@ -70,7 +70,7 @@ class OpenMpThreads final : public Executor {
       if (openmp.thread_number() == 0) {
         shared.claim_all();
       } else {
-        shared.help();
+        shared.help(openmp.thread_number());
       }
     };
     // It returns when all threads have left the run.

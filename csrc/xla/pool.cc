@@ -10,12 +10,15 @@ namespace {
 
 constexpr int64_t kDispatchNs = 10'000;
 
-using SharedGate = std::shared_ptr<RunGate>;
+struct Help {
+  std::shared_ptr<RunGate> gate;
+  int64_t helper;
+};
 
 // A task that XLA starts after the run is over finds the gate closed.
 void help_task(void* data) {
-  std::unique_ptr<SharedGate> gate(static_cast<SharedGate*>(data));
-  (*gate)->help();
+  std::unique_ptr<Help> help(static_cast<Help*>(data));
+  help->gate->help(help->helper);
 }
 
 }  // namespace
@@ -32,10 +35,10 @@ void XlaPool::run(ChunkedRun& run) {
   }
   auto gate = std::make_shared<RunGate>();
   gate->open(run);
-  for (int64_t i = 0; i < helpers; ++i) {
-    auto reference = std::make_unique<SharedGate>(gate);
-    if (!schedule(help_task, reference.get())) break;
-    static_cast<void>(reference.release());
+  for (int64_t helper = 1; helper <= helpers; ++helper) {
+    auto help = std::make_unique<Help>(gate, helper);
+    if (!schedule(help_task, help.get())) break;
+    static_cast<void>(help.release());
   }
   run.claim_all();
   run.wait();

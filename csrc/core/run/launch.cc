@@ -67,7 +67,9 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals);
   int64_t rest_ns = timed_rest(chunked);
-  if (executor.max_threads() > 1 && pays_to_dispatch(rest_ns, executor)) {
+  int64_t threads = executor.max_threads();
+  if (threads > 1 && pays_to_dispatch(rest_ns, executor)) {
+    chunked.share_evenly(std::min(threads, chunked.chunks()));
     executor.run(chunked);
   } else {
     int64_t pieces = rest_ns / kLongNs + 1;
@@ -132,8 +134,29 @@ void ChunkedRun::claim_rest(int64_t at_once) {
   next_.store(chunks_, std::memory_order_relaxed);
 }
 
+void ChunkedRun::share_evenly(int64_t workers) {
+  int64_t first = next_.load(std::memory_order_relaxed);
+  shares_.reset(new (std::nothrow) Share[workers]);
+  if (shares_ == nullptr) return;
+  share_count_ = workers;
+  for (int64_t k = 0; k < workers; ++k) {
+    shares_[k].next.store(std::max(k * chunks_ / workers, first), std::memory_order_relaxed);
+    shares_[k].end = (k + 1) * chunks_ / workers;
+  }
+}
+
+int64_t ChunkedRun::claimed_of_shares(int64_t worker) {
+  for (int64_t k = 0; k < share_count_; ++k) {
+    Share& share = shares_[(worker + k) % share_count_];
+    int64_t index = share.next.fetch_add(1, std::memory_order_relaxed);
+    if (index < share.end) return index;
+  }
+  return chunks_;
+}
+
 bool ChunkedRun::claim(int64_t worker) {
-  int64_t index = next_.fetch_add(1, std::memory_order_relaxed);
+  int64_t index = shares_ != nullptr ? claimed_of_shares(worker)
+                                     : next_.fetch_add(1, std::memory_order_relaxed);
   if (index >= chunks_) return false;
   run_chunk(index, worker);
   done_.fetch_add(1, std::memory_order_release);
@@ -145,11 +168,10 @@ void ChunkedRun::run_chunk(int64_t index, int64_t) {
   run_kernel(block_, *grid_, begin, end);
 }
 
-void ChunkedRun::help() {
-  int64_t worker = helpers_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (worker >= max_workers_) return;
+void ChunkedRun::help(int64_t helper) {
+  if (helper >= max_workers_) return;
   FloatMode mode(flush_denormals_);
-  while (claim(worker)) {
+  while (claim(helper)) {
   }
 }
 
@@ -157,10 +179,10 @@ void ChunkedRun::wait() const {
   spin_until([this] { return done_.load(std::memory_order_acquire) == chunks_; });
 }
 
-void RunGate::help() {
+void RunGate::help(int64_t helper) {
   // Raised before current_ is read, so that close() cannot miss a helper that has seen the run.
   helpers_.fetch_add(1, std::memory_order_seq_cst);
-  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->help();
+  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->help(helper);
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -35,8 +36,13 @@ class ChunkedRun {
   }
   /// Runs everything left, `at_once` chunks at a time. No other thread may take part in the run.
   void claim_rest(int64_t at_once);
-  /// As `claim_all`, on another thread.
-  void help();
+  /// As `claim_all`, on another thread: helper `helper` of an executor, from 1 on.
+  void help(int64_t helper);
+  /// Gives each of `workers` threads a range of the chunks. It claims those first, and what others
+  /// have left of theirs afterwards: in launches over the same arrays, one after the other, a
+  /// processor finds its part in its own cache. At most one chunk, the first, may have been
+  /// claimed.
+  void share_evenly(int64_t workers);
   /// Returns once every chunk has finished, wherever it runs.
   void wait() const;
 
@@ -63,7 +69,15 @@ class ChunkedRun {
   }
 
  private:
+  /// The chunks of one worker that nobody has claimed yet.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+
   bool claim(int64_t worker);
+  /// A chunk that nobody has claimed; `chunks_` if there is none.
+  int64_t claimed_of_shares(int64_t worker);
 
   const KernelFn fn_;
   const void* const block_;
@@ -75,15 +89,16 @@ class ChunkedRun {
   int64_t max_workers_ = std::numeric_limits<int64_t>::max();
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<int64_t> done_{0};
-  std::atomic<int64_t> helpers_{0};
+  std::unique_ptr<Share[]> shares_;
+  int64_t share_count_ = 0;
 };
 
 /// Where helper threads join a run while it is open.
 class RunGate {
  public:
   void open(ChunkedRun& run) { current_.store(&run, std::memory_order_seq_cst); }
-  /// Claims chunks of the open run, if there is one.
-  void help();
+  /// Claims chunks of the open run, if there is one, as helper `helper`.
+  void help(int64_t helper);
   /// After this no helper touches the run.
   void close();
 

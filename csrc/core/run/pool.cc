@@ -116,7 +116,10 @@ void Pool::start() {
   auto wanted = static_cast<size_t>(num_threads() - 1);
   workers_.reserve(wanted);
   try {
-    while (workers_.size() < wanted) workers_.emplace_back([this, seen] { work(seen); });
+    while (workers_.size() < wanted) {
+      auto helper = static_cast<int64_t>(workers_.size()) + 1;
+      workers_.emplace_back([this, helper, seen] { work(helper, seen); });
+    }
   } catch (const std::system_error&) {
     // No more threads are available: the caller and those that started do the work.
     if (workers_.empty()) num_threads_.store(1, std::memory_order_relaxed);
@@ -132,13 +135,13 @@ void Pool::stop() {
   stopping_.store(false, std::memory_order_seq_cst);
 }
 
-void Pool::work(int32_t seen) {
+void Pool::work(int64_t helper, int32_t seen) {
   awake_.fetch_add(1, std::memory_order_relaxed);
   while (true) {
     wait_for_change(seen);
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_acquire)) break;
-    gate_.help();
+    gate_.help(helper);
   }
   awake_.fetch_sub(1, std::memory_order_relaxed);
 }

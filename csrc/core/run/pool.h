@@ -32,7 +32,7 @@ class Pool final : public Executor {
   Pool();
   void start();
   void stop();
-  void work(int32_t seen);
+  void work(int64_t helper, int32_t seen);
   void wait_for_change(int32_t seen);
 
   std::atomic<int> num_threads_;
