@@ -37,8 +37,8 @@ struct Accumulated {
   bool is_deferrable;  // the kernel reads the bit of this array in Grid::shared
 };
 
-/// A compiled kernel with the layout of its argument block; immutable once validated, but for the
-/// number of launches.
+/// A compiled kernel with the layout of its argument block; immutable once validated, but for what
+/// is counted and measured.
 struct LaunchDescriptor {
   std::string name;
   std::string key;
@@ -60,6 +60,10 @@ struct LaunchDescriptor {
   bool is_serial = false;         // one thread runs all points, in order
   bool flush_denormals = false;   // arithmetic takes subnormal numbers for zeros, and makes zeros
   mutable uint64_t launches = 0;  // guarded by Python's lock
+  // Of runs of few points, as `run` keeps them with atomic references: how many there were, and
+  // what a point took in one of the last, in nanoseconds.
+  mutable uint32_t few_runs = 0;
+  mutable int64_t few_point_ns = 0;
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

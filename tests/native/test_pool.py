@@ -12,10 +12,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kernelcore as kc
 from kernelcore import _native
 from tests.native import kernels
 
 LARGE = 20_000
+
+
+@kc.kernel
+def norms(
+    x: kc.array2d(dtype=kc.float64),
+    y: kc.array(dtype=kc.float64),
+    counts: kc.array(dtype=kc.int64),
+):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for j in range(x.shape[1]):
+        total += x[i, j] * x[i, j]
+    y[i] = total
+    counts[i] = counts[i] + kc.int64(1)
 
 
 @pytest.fixture
@@ -37,6 +52,27 @@ def test_every_point_runs_exactly_once(points: int, threads: int) -> None:
         _native.launch(kernels.slow_increment().signature(), points, (counts,))
     _native.set_num_threads(before)
     assert (counts == 3).all()
+
+
+@pytest.mark.usefixtures("eager_sharing", "four_threads")
+@pytest.mark.parametrize("points", [1, 16, 17, 40, 100, 256])
+def test_few_points_are_shared_and_run_once(points: int) -> None:
+    counts = np.zeros(points, np.int64)
+    for _ in range(100):
+        _native.launch(kernels.slow_increment().signature(), points, (counts,))
+    assert (counts == 100).all()
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_long_points_run_once_when_a_later_launch_shares_them() -> None:
+    counts = np.zeros(40, np.int64)
+    x = np.random.default_rng(0).random((40, 20_000))
+    y = np.zeros((300, 40))
+    for row in y:
+        kc.launch(norms, 40, [x], [row, counts])
+    assert (counts == 300).all()
+    # A thread adds up its row in one order, whichever thread that is.
+    assert (y == y[0]).all()
 
 
 @pytest.mark.usefixtures("four_threads")

@@ -25,6 +25,11 @@ constexpr int64_t kMaxGrowth = 4;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
 
+// A run of few points is shared where these take long, in chunks of as many as gangs have lanes at
+// most. To know, one of so many runs is timed.
+constexpr int64_t kFewChunkPoints = 16;
+constexpr uint32_t kRunsPerTimed = 64;
+
 std::atomic<bool> g_is_eager{false};
 
 constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
@@ -43,11 +48,63 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   return pays ? rounded_up(chunk, tile) : chunk;
 }
 
-int64_t timed(ChunkedRun& chunked) {
+template <typename Work>
+int64_t nanoseconds_of(const Work& work) {
   using Clock = std::chrono::steady_clock;
   auto start = Clock::now();
-  chunked.claim_one();
+  work();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+int64_t timed(ChunkedRun& chunked) {
+  return nanoseconds_of([&] { chunked.claim_one(); });
+}
+
+void note_few(const LaunchDescriptor& descriptor, int64_t nanoseconds, int64_t points) {
+  std::atomic_ref(descriptor.few_point_ns).store(nanoseconds / points, std::memory_order_relaxed);
+}
+
+/// Runs all points on this thread.
+void run_inline(const LaunchDescriptor& descriptor, const void* block, const Launch& launch) {
+  auto run = [&] { descriptor.fn(block, &launch.grid, 0, launch.total); };
+  std::atomic_ref runs(descriptor.few_runs);
+  uint32_t turn = runs.load(std::memory_order_relaxed);
+  runs.store(turn + 1, std::memory_order_relaxed);
+  if (turn % kRunsPerTimed != 0) {
+    run();
+  } else {
+    note_few(descriptor, nanoseconds_of(run), launch.total);
+  }
+}
+
+bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
+  return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
+}
+
+/// How many threads few points are worth, as far as earlier runs tell. Sums have one thread, which
+/// gives them the order that one chunk has, and so have texts that are printed. The executor is
+/// asked last: its answer takes longer than most runs of few points.
+int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points,
+                       const Executor& executor) {
+  int64_t point_ns = std::atomic_ref(descriptor.few_point_ns).load(std::memory_order_relaxed);
+  int64_t shared_ns = point_ns * (points - kFewChunkPoints);
+  bool is_eager = g_is_eager.load(std::memory_order_relaxed);
+  if ((shared_ns < kLeastDispatchNs && !is_eager) || !descriptor.accumulated.empty() ||
+      descriptor.is_serial || descriptor.may_block || !pays_to_dispatch(shared_ns, executor)) {
+    return 1;
+  }
+  int64_t chunks = (points + kFewChunkPoints - 1) / kFewChunkPoints;
+  return std::min(executor.max_threads(), chunks);
+}
+
+/// Runs few points that take long on `threads` threads.
+void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
+             int64_t threads, Executor& executor) {
+  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, kFewChunkPoints,
+                     descriptor.flush_denormals);
+  chunked.share_evenly(threads);
+  int64_t nanoseconds = nanoseconds_of([&] { executor.run(chunked); });
+  note_few(descriptor, nanoseconds * threads, launch.total);
 }
 
 /// Runs one chunk; the time that the others take on one thread.
@@ -55,10 +112,6 @@ int64_t timed_rest(ChunkedRun& chunked) {
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   if (rest_ns > kLongNs) expect_interrupts();
   return rest_ns;
-}
-
-bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
-  return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
 }
 
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
@@ -267,14 +320,19 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
   status[0] = 0;
   launch.grid.status = status;
   FloatMode mode(descriptor.flush_denormals);
-  bool is_inline = launch.total <= kInlinePoints;
+  bool is_few = launch.total <= kInlinePoints;
+  int64_t few_threads = is_few ? threads_of_few(descriptor, launch.total, executor) : 0;
+  bool is_inline = few_threads == 1;
   if (is_inline && !descriptor.may_block) {
-    descriptor.fn(block, &launch.grid, 0, launch.total);
+    run_inline(descriptor, block, launch);
   } else {
     InterruptScope scope(status);
     if (descriptor.may_block || descriptor.is_serial) expect_interrupts();
     if (is_inline) {
       descriptor.fn(block, &launch.grid, 0, launch.total);
+    } else if (is_few) {
+      expect_interrupts();
+      run_few(descriptor, block, launch, few_threads, executor);
     } else if (descriptor.is_serial) {
       ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, kMaxChunkPoints).claim_all();
     } else if (!descriptor.accumulated.empty()) {

@@ -107,6 +107,9 @@ class RunGate {
   alignas(64) std::atomic<int32_t> helpers_{0};
 };
 
+/// The least that it takes to start a second thread.
+inline constexpr int64_t kLeastDispatchNs = 5'000;
+
 /// A source of threads. `run` may lose the race for them and do all the work itself.
 class Executor {
  public:

@@ -18,7 +18,7 @@ namespace kernelcore {
 namespace {
 
 constexpr auto kSpinTime = std::chrono::microseconds(50);
-constexpr int64_t kHotDispatchNs = 5'000;
+constexpr int64_t kHotDispatchNs = kLeastDispatchNs;
 constexpr int64_t kColdDispatchNs = 30'000;
 
 std::atomic<Pool*> g_pool{nullptr};

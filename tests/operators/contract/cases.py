@@ -355,23 +355,6 @@ CASES = [
     Case("output that is loaded", scanned, (floats(2, 3),), lambda x: (2.0 * x,), (0,), (0,)),
     Case("empty", wave, (floats(0), 1.0), lambda x, a: (np.sin(a * x),), (0,)),
     Case("empty sum", total, (floats(0),), lambda x: (np.zeros(1),), (0,)),
-    Case("every second", wave, (floats(9)[::2], 1.3), lambda x, a: (np.sin(a * x),), (0,), (0,)),
-    Case(
-        "reversed",
-        wave,
-        (floats(5)[::-1], 1.3),
-        lambda x, a: (np.sin(a * x),),
-        (0,),
-        frameworks=("jax", "paddle", "numpy", "kernelcore"),
-    ),
-    Case(
-        "strided in-out",
-        axpy,
-        (0.5, floats(5, 2)[:, 0], floats(10, seed=2)[::2]),
-        lambda a, x, y: (y + a * x,),
-        (1, 2),
-        (1,),
-    ),
     Case(
         "any rank",
         swish,

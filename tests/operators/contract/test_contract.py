@@ -21,6 +21,7 @@ from tests.operators.contract.cases import (
     Case,
     Floats,
     Floats2,
+    axpy,
     floats,
     momentum,
     polar,
@@ -58,8 +59,23 @@ CASES = [
         (0, 2),
         frameworks=("torch", "jax", "paddle"),
     ),
-]
-CASES.append(
+    Case("every second", wave, (floats(9)[::2], 1.3), lambda x, a: (np.sin(a * x),), (0,), (0,)),
+    Case(
+        "reversed",
+        wave,
+        (floats(5)[::-1], 1.3),
+        lambda x, a: (np.sin(a * x),),
+        (0,),
+        frameworks=("jax", "paddle", "numpy", "kernelcore"),
+    ),
+    Case(
+        "strided in-out",
+        axpy,
+        (0.5, floats(5, 2)[:, 0], floats(10, seed=2)[::2]),
+        lambda a, x, y: (y + a * x,),
+        (1, 2),
+        (1,),
+    ),
     Case(
         "fields of a struct of arrays",
         lambda left, right: weighted({"left": left, "right": right, "factor": 1.5}),
@@ -67,8 +83,8 @@ CASES.append(
         lambda left, right: (1.5 * left * right,),
         (0, 1),
         (1,),
-    )
-)
+    ),
+]
 RUNS = [
     pytest.param(case, library, id=f"{case.name}-{library}")
     for case in CASES
