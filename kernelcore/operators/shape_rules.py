@@ -143,6 +143,8 @@ def roles(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The outputs and the in-out arrays of ``kernel`` in order; see ``kernel_operation``.
 
+    No parameter is named in both.
+
     Raises:
         KernelArgumentError: The kernel writes another array, or one of these is not written.
     """
@@ -154,14 +156,6 @@ def roles(
         loc = func.param_loc(order.index(name)) if name in named else func.loc
         return KernelArgumentError(f"{kernel.name}: {text}", loc, remedy)
 
-    for name in (*(outputs or ()), *in_out):
-        if name not in named:
-            remedy = f"its parameters are {', '.join(named)}"
-            raise fail(f"no parameter is named '{name}'", name, remedy)
-    for name in in_out:
-        if name in (outputs or ()):
-            text = f"'{name}' is named both as an output and as in-out"
-            raise fail(text, name, "an in-out array is a result already: name it there only")
     written = [name for name, effect in named.items() if effect.writes]
     if outputs is None:
         outputs = [n for n in written if not named[n].loads and n not in in_out]

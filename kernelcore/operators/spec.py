@@ -235,14 +235,33 @@ def _by_name(dims: Any, outputs: Sequence[str]) -> Mapping[str, Any]:
 def static_key(spec: Spec, outputs: Sequence[str]) -> DimsKey:
     """The shapes of ``spec``, none of which is a function, for ``outputs``."""
     own = _by_name(spec.output_dims, outputs)
-    for name in own:
-        if name not in outputs:
-            raise KernelArgumentError(
-                f"output_dims: '{name}' is no output",
-                remedy=f"its outputs are {', '.join(outputs)}",
-            )
-    rows = tuple((name, _frozen(own.get(name))) for name in outputs)
+    # One that is no output is kept: what makes the shapes refuses it.
+    rows = tuple((name, _frozen(own.get(name))) for name in {**dict.fromkeys(outputs), **own})
     return _frozen(spec.launch_dims), rows, ()
+
+
+def take_numbers(
+    key: DimsKey, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Sequence[Any], tuple[Any, ...]]:
+    """The arguments of a call without the numbers in its shapes, and these; torch follows it."""
+    numbers = tuple([kwargs.pop(name) for name in key[2] if name in kwargs])
+    if len(numbers) == len(key[2]):
+        return args, numbers
+    count = len(args) - len(key[2])
+    return args[:count], tuple(args[count:])
+
+
+def known_dims(key: DimsKey, numbers: Sequence[Any]) -> tuple[Any, dict[str, Any] | None]:
+    """The launch shape and those of outputs, with the ``numbers`` of a call."""
+    launch_dims, rows, sizes = key
+    values = dict(zip(sizes, numbers, strict=True))
+
+    def known(dims: Any) -> Any:
+        is_tuple = isinstance(dims, tuple)
+        return tuple([values.get(e, e) for e in dims]) if is_tuple else dims  # pyright: ignore
+
+    given = {name: known(dims) for name, dims in rows if dims is not None}
+    return known(launch_dims), given or None
 
 
 def _frozen(dims: Any) -> Any:
@@ -295,6 +314,7 @@ def resolve_dims(
     launch = resolved("launch_dims", spec.launch_dims, launch_dims)
     own, given = (_by_name(dims, outputs) for dims in (spec.output_dims, output_dims))
     rows = [
-        (name, resolved(f"output_dims_{name}", own.get(name), given.get(name))) for name in outputs
+        (name, resolved(f"output_dims_{name}", own.get(name), given.get(name)))
+        for name in {**dict.fromkeys(outputs), **own, **given}
     ]
     return (launch, tuple(rows), tuple(sizes)), numbers

@@ -11,7 +11,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import call_on_arrays
-from kernelcore.operators.spec import DimsKey, Spec
+from kernelcore.operators.spec import DimsKey, Spec, known_dims, take_numbers
 from kernelcore.operators.traced.interface import (
     Interface,
     declaration,
@@ -50,35 +50,23 @@ class FunctionForm(Form):
         if key[2]:
             made = self._of_numbers(key)
             return made, made
-        return self._of_shapes(dict(key[1]))
+        return self._of_shapes(known_dims(key, ())[1])
 
     def _of_numbers(self, key: DimsKey) -> Run:
         """What runs for shapes with numbers that calls give: a program for each of them."""
         made: dict[tuple[Any, ...], Run] = {}
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            sizes = key[2]
-            numbers = tuple(kwargs.pop(n) for n in sizes if n in kwargs)
-            if len(numbers) < len(sizes):
-                count = len(args) - len(sizes)
-                args, numbers = args[:count], args[count:]
+            given, numbers = take_numbers(key, args, kwargs)
             if numbers not in made:
-                known = dict(zip(sizes, numbers, strict=True))
-                shapes = {
-                    name: dims
-                    if dims is None or isinstance(dims, str)
-                    else tuple(known.get(e, e) for e in dims)
-                    for name, dims in key[1]
-                }
-                made[numbers] = self._of_shapes(shapes)[1]
-            return made[numbers](*args, **kwargs)
+                made[numbers] = self._of_shapes(known_dims(key, numbers)[1])[1]
+            return made[numbers](*given, **kwargs)
 
         return run
 
-    def _of_shapes(self, shapes: Mapping[str, Any]) -> tuple[Run, Run]:
-        given = {name: dims for name, dims in shapes.items() if dims is not None} or None
+    def _of_shapes(self, output_dims: Mapping[str, Any] | None) -> tuple[Run, Run]:
         function, packed = self.function_, self.packed
-        spec = replace(self.spec, output_dims=given)
+        spec = replace(self.spec, output_dims=output_dims)
         if self.framework == "torch":
             self.refuse_mutation("arguments of functions that launch kernels")
             made = torch_callable.function_operator(function, spec)

@@ -14,7 +14,14 @@ from kernelcore.operators.bound_kernel import BoundKernel, BoundKernels, bound_k
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
-from kernelcore.operators.spec import Declaration, DimsKey, Spec, with_results
+from kernelcore.operators.spec import (
+    Declaration,
+    DimsKey,
+    Spec,
+    known_dims,
+    take_numbers,
+    with_results,
+)
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
 torch_entry = Deferred("torch_ext.entry")
@@ -174,7 +181,6 @@ def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     form.refuse_mutation("JAX arrays")
     bound = jax_entry.kernel_function(form.kernel, form.spec)
-    launch_dims, rows, sizes = key
     packed = form.packed
 
     def own(*args: Any, **kwargs: Any) -> Any:
@@ -182,20 +188,9 @@ def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         # Shapes are part of a program, so that numbers in them are literals.
-        numbers = {name: kwargs.pop(name) for name in sizes if name in kwargs}
-        if len(numbers) < len(sizes):
-            count = len(args) - len(sizes)
-            numbers = dict(zip(sizes, args[count:], strict=True))
-            args = args[:count]
-
-        def known(dims: Any) -> Any:
-            if dims is None or isinstance(dims, str):
-                return dims
-            return tuple(numbers.get(e, e) for e in dims)
-
-        given = {name: known(dims) for name, dims in rows if dims is not None}
-        shapes = {"launch_dims": known(launch_dims), "output_dims": given or None}
-        return packed(bound(*args, **kwargs, **shapes))
+        given, numbers = take_numbers(key, args, kwargs)
+        launch_dims, output_dims = known_dims(key, numbers)
+        return packed(bound(*given, **kwargs, launch_dims=launch_dims, output_dims=output_dims))
 
     return bound, own if form.is_own(key) else run
 

@@ -373,3 +373,13 @@ def test_an_array_without_dimensions_tells_the_type_of_a_number(library: str) ->
     to, x = LIBRARIES[library].array, np.ones(3, np.float32)
     for a in (np.asarray(3, np.int32), np.asarray(2.5, np.float32)):
         np.testing.assert_array_equal(np.asarray(f(to(x, None), to(a, None))), a * x)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_shapes_of_what_is_no_output_are_refused(library: str) -> None:
+    x = converted(library, np.ones(3, np.float32))
+    text = "tripled: output_dims: 'z' is no output"
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        FORMS["fixed"](x, output_dims={"z": 3})
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        kc.op(kc.kernel(tripled), output_dims={"z": 3})(x)
