@@ -6,6 +6,7 @@ values: Each program is compiled once, for gangs of the seed's width: the points
     whole gangs run as single threads, so that one launch compares both with the interpreter.
 frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
 grids, operators, adjoints, batches: Forms of code; see ``form_checks.py``.
+fused: Elementwise kernels as functions of whole arrays have the bits of the interpreter.
 mutants: Kernels whose IR is exchanged in places mean the same before and after the passes, and
     some of them in machine code.
 derivatives: JVP, VJP and differences agree, in the interpreter.
@@ -39,6 +40,7 @@ from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.fuzz import form_checks, programs
 from tests.fuzz.derivative_contract import check_first, updating_operation
+from tests.fuzz.elementwise_programs import ElementwiseProgram, check_fused
 from tests.fuzz.form_checks import compare as compare_leaves
 from tests.fuzz.form_checks import dense
 from tests.fuzz.host_language import run_on_host
@@ -228,6 +230,7 @@ KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
     "values": (check, lambda seed: program_of(seed)[0].text),
     "frontend": (check_frontend, lambda seed: frontend_program(seed).text),
     **{kind: (run, form_checks.text) for kind, run in form_checks.CHECKS.items()},
+    "fused": (check_fused, lambda seed: ElementwiseProgram(seed).text),
     "mutants": (check_mutant, mutant_text),
     "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),
 }
@@ -288,7 +291,11 @@ def check_apart(seeds: range, kind: str) -> tuple[int, list[str]]:
 
 def parts(first: int, count: int, kind: str) -> Iterator[range]:
     """The seeds in parts for one process each."""
-    most = CHEAP_PER_PROCESS if kind in ("frontend", "mutants") else PROGRAMS_PER_PROCESS
+    most = (
+        CHEAP_PER_PROCESS
+        if kind in ("frontend", "mutants", "fused", "batches")
+        else PROGRAMS_PER_PROCESS
+    )
     for start in range(first, first + count, most):
         yield range(start, min(start + most, first + count))
 

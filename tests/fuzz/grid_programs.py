@@ -7,8 +7,9 @@ exactly, so that results depend on no order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+
+from tests.fuzz.palette import GridArray
 
 GRIDS = (
     ((37,), (5,), (70,), (150,), (1,)),
@@ -18,6 +19,7 @@ GRIDS = (
 INDICES = ("i", "j", "k")
 REALS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 TYPES = (*REALS, "int32", "int32", "int8", "uint8", "uint32", "int64", "bool")
+SUMMED = ("float32", "float64", "int32", "uint8")
 # The extents of rows that threads walk along, of the table of indices, and of shared elements.
 WIDTH, TABLE, SHARED = 21, 11, 7
 # Elements of a private array.
@@ -25,12 +27,10 @@ PRIVATE = 6
 
 DEFINITIONS = """\
 Private = kc.vector(6, kc.{real})
-
 @kc.struct
 class Pair:
     first: kc.{real}
     second: kc.vec3i
-
 @kc.func
 def blend(a: kc.{real}, b: kc.{real}, n: int):
     if n % 3 == 1:
@@ -38,32 +38,10 @@ def blend(a: kc.{real}, b: kc.{real}, n: int):
     for q in range(n % 4):
         a = a * b + kc.{real}(0.5)
     return a - b
-
 @kc.func
 def both(a: kc.{real}, b: kc.{real}):
     return kc.min(a, b), kc.max(a, b)
 """
-
-
-@dataclass(frozen=True)
-class GridArray:
-    """An array parameter: a scalar or a vector per element; ``axes`` are those of the grid."""
-
-    name: str
-    dtype: str
-    axes: tuple[int, ...]
-    length: int = 0
-
-    @property
-    def annotation(self) -> str:
-        """What it is declared as."""
-        ndim = len(self.axes) + (self.name == "w")
-        return f"kc.array(dtype={self.element}, ndim={ndim})"
-
-    @property
-    def element(self) -> str:
-        """The type of its elements."""
-        return f"Vec{self.length}_{self.dtype}" if self.length else f"kc.{self.dtype}"
 
 
 class GridProgram:
@@ -73,7 +51,10 @@ class GridProgram:
         text: Its source.
         grid: The extents of the launch.
         arrays: Its array parameters; those named y and t are written.
+        unrolled: What unrolled loops go over.
     """
+
+    unrolled: tuple[str, ...] = ("range(3)", "kc.static((1, 4))")
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(f"grid {seed}")
@@ -81,34 +62,40 @@ class GridProgram:
         self.grid: tuple[int, ...] = rng.choice(GRIDS[rank - 1])
         self.indices = INDICES[:rank]
         self.real = rng.choice(REALS)
-        self.lines: list[str] = []
-        self.reals = ["kc.{real}(c)"]
-        self.integers = [*self.indices, *self.indices, "m"]
-        self.privates: list[str] = []
-        self.fresh = 0
-        self.budget = 8
+        self.prepare()
         every = tuple(range(rank))
         kinds = [every, every, every, (0,), (rank - 1,)]
+        pick = rng.choice
         self.inputs = [
-            GridArray(f"x{k}", rng.choice(TYPES), rng.choice(kinds), rng.choice((0, 0, 0, 2, 3, 5)))
+            GridArray(f"x{k}", pick(TYPES), pick(kinds), pick((0, 0, 0, 2, 3, 5)))
             for k in range(rng.randint(1, 3))
         ]
-        self.outputs = [
-            GridArray(f"y{k}", rng.choice(TYPES), every, rng.choice((0, 0, 0, 3)))
-            for k in range(rng.randint(1, 2))
-        ]
-        self.sums = [
-            GridArray(f"t{k}", rng.choice(("float32", "float64", "int32", "uint8")), (-1,))
-            for k in range(rng.randint(0, 2))
-        ]
+        made, added = range(rng.randint(1, 2)), range(rng.randint(0, 2))
+        self.outputs = [GridArray(f"y{k}", pick(TYPES), every, pick((0, 0, 0, 3))) for k in made]
+        self.sums = [GridArray(f"t{k}", pick(SUMMED), (-1,)) for k in added]
         # Neighbouring threads walk along rows of their own, or along the same one.
         row = GridArray("w", rng.choice(TYPES), (rng.choice((0, rank - 1)),))
         self.rows = [row] if rng.random() < 0.6 else []
         table = GridArray("at", "int32", (-2,))
         self.arrays = [*self.inputs, *self.rows, table, *self.outputs, *self.sums]
+        self.finish()
+
+    def prepare(self) -> None:
+        """Start without statements."""
+        self.lines: list[str] = []
+        self.inputs, self.outputs = list[GridArray](), list[GridArray]()
+        self.sums, self.rows = list[GridArray](), list[GridArray]()
+        self.reals = ["kc.{real}(c)"]
+        self.integers = [*self.indices, *self.indices, "m"]
+        self.privates: list[str] = []
+        self.fresh, self.budget = 0, 8
+
+    def finish(self) -> None:
+        """Write the text."""
+        rng = self.rng
         self.write()
         params = [f"{a.name}: {a.annotation}" for a in self.arrays]
-        flush = "(flush_denormals=True)" if rng.random() < 0.1 else ""
+        flush = "(flush_denormals=True)" if self.rows and rng.random() < 0.15 else ""
         head = f"@kc.kernel{flush}\ndef kernel({', '.join(params)}, m: int, c: float):\n"
         vectors = sorted({a.element: a for a in self.arrays if a.length}.items())
         defined = [f"{n} = kc.vector({a.length}, kc.{a.dtype})" for n, a in vectors]
@@ -143,9 +130,7 @@ class GridProgram:
         if depth > 2:
             return rng.choice(self.integers)
         if depth > 1 or rng.random() < 0.4:
-            return rng.choice(
-                (*self.integers, str(rng.randint(0, 9)), f"at[{self.below(TABLE, depth)}]")
-            )
+            return rng.choice((*self.integers, str(rng.randint(0, 9)), self.neighbour(depth)))
         one, two = self.integer(depth + 1), self.integer(depth + 1)
         number = rng.choice(("2", "3", "7", "(m + 1)"))
         return rng.choice(
@@ -155,6 +140,10 @@ class GridProgram:
                 f"({one} & {two})", f"({one} >> 1)", f"kc.where({self.test()}, {one}, {two})",
             )
         )  # fmt: skip
+
+    def neighbour(self, depth: int) -> str:
+        """An int32 of the table."""
+        return f"at[{self.below(TABLE, depth)}]"
 
     def below(self, extent: int, depth: int = 1) -> str:
         """An index below ``extent``."""
@@ -199,11 +188,15 @@ class GridProgram:
             (
                 f"({one} {rng.choice('+-*/')} {two})", f"({one} {rng.choice('+-*')} {two})",
                 f"kc.min({one}, {two})", f"kc.abs({one})", f"kc.where({self.test()}, {one}, {two})",
-                f"({one} if {self.test()} else {two})", f"blend({one}, {two}, {self.integer()})",
+                f"({one} if {self.test()} else {two})", self.function(one, two),
                 f"kc.sqrt(kc.abs({one}))", f"(-{one})", f"kc.floor({one})", f"kc.sin({one})",
                 f"({one} % {two})", f"({one} // {two})",
             )
         )  # fmt: skip
+
+    def function(self, one: str, two: str) -> str:
+        """A call of a function with a loop."""
+        return f"blend({one}, {two}, {self.integer()})"
 
     def test(self) -> str:
         """A condition."""
@@ -236,9 +229,10 @@ class GridProgram:
             return
         self.rng.choice(simple)(depth)
 
-    def block(self, depth: int, *, in_loop: bool) -> None:
-        """Some statements, whose new names are gone afterwards."""
+    def block(self, depth: int, *counters: str, in_loop: bool = True) -> None:
+        """Some statements, whose new names and ``counters`` are gone afterwards."""
         saved = list(self.reals), list(self.integers), list(self.privates)
+        self.integers += counters
         for _ in range(self.rng.randint(1, 2)):
             self.statement(depth, in_loop=in_loop)
         self.reals, self.integers, self.privates = saved
@@ -257,10 +251,10 @@ class GridProgram:
     def change(self, depth: int) -> None:
         names = [n for n in self.reals if n.isidentifier()]
         if not names:
-            return self.declare(depth)
-        operator = self.rng.choice(("=", "+=", "-=", "*="))
-        self.line(depth, f"{self.rng.choice(names)} {operator} {self.real_number()}")
-        return None
+            self.declare(depth)
+        else:
+            operator = self.rng.choice(("=", "+=", "-=", "*="))
+            self.line(depth, f"{self.rng.choice(names)} {operator} {self.real_number()}")
 
     def assignment(self, array: GridArray, operator: str) -> str:
         """A store to the thread's element of ``array``, or to a part of it."""
@@ -274,12 +268,13 @@ class GridProgram:
             value = f"kc.{dtype}({self.real_number()})"
         else:
             value = f"kc.{dtype}({self.integer()})"
+        operator = operator if dtype != "bool" else "="
         if array.length and self.rng.random() < 0.6:
             place = self.rng.choice((str(self.rng.randrange(array.length)), "i % 2"))
-            return f"{target}[{place}] {operator if dtype != 'bool' else '='} {value}"
+            return f"{target}[{place}] {operator} {value}"
         if array.length:
             return f"{target} = {array.element}({', '.join([value] * array.length)})"
-        return f"{target} {operator if dtype != 'bool' else '='} {value}"
+        return f"{target} {operator} {value}"
 
     def store(self, depth: int) -> None:
         array, operator = self.rng.choice(self.outputs), self.rng.choice(("=", "=", "+="))
@@ -304,7 +299,7 @@ class GridProgram:
         """An addition to an element that threads share, which is exact, or an extremum."""
         array, place = self.rng.choice(self.sums), self.below(SHARED)
         value = f"kc.{array.dtype}({self.integer()} % 8)"
-        which = {"t0": ("add", "sub"), "t1": ("min", "max")}[array.name]
+        which = ("add", "sub") if array.name == "t0" else ("min", "max")
         text = f"kc.atomic_{self.rng.choice(which)}({array.name}, {place}, {value})"
         if which[0] == "add" and self.rng.random() < 0.4:
             text = f"{array.name}[{place}] += {value}"
@@ -320,10 +315,7 @@ class GridProgram:
     def loop(self, depth: int, ranges: tuple[str, ...]) -> None:
         index = self.name("k")
         self.line(depth, f"for {index} in range({self.rng.choice(ranges)}):")
-        saved = list(self.integers)
-        self.integers += [index, index]
-        self.block(depth + 1, in_loop=True)
-        self.integers = saved
+        self.block(depth + 1, index, index)
 
     def counted(self, depth: int) -> None:
         self.loop(depth, ("m", "i % 5", "m, -1, -1", "0, 2 * m, 2", "1, m + 2", "-m, 2"))
@@ -331,21 +323,18 @@ class GridProgram:
     def static_loop(self, depth: int) -> None:
         """A loop that is unrolled: the index is a literal."""
         index = self.name("k")
-        self.line(depth, f"for {index} in {self.rng.choice(('range(3)', 'kc.static((1, 4))'))}:")
-        saved = list(self.integers)
-        self.integers.append(f"kc.int32({index})")
-        self.block(depth + 1, in_loop=False)
-        self.integers = saved
+        self.line(depth, f"for {index} in {self.rng.choice(self.unrolled)}:")
+        self.block(depth + 1, f"kc.int32({index})", in_loop=False)
 
     def row_loop(self, depth: int) -> None:
         """A loop along the row of a thread, as sums and recurrences have."""
         if not self.rows:
             return self.counted(depth)
         index, name = self.name("k"), self.name("s")
-        extent = "w.shape[1]"
-        ranges = (extent, extent, f"1, {extent}", f"{extent} - 1, -1, -1", f"0, {extent}, 2")
+        ranges = ("{n}", "{n}", "1, {n}", "{n} - 1, -1, -1", "0, {n}, 2")
         self.line(depth, f"{name} = kc.{{real}}(0.0)")
-        self.line(depth, f"for {index} in range({self.rng.choice(ranges)}):")
+        extent = self.rng.choice(ranges).format(n="w.shape[1]")
+        self.line(depth, f"for {index} in range({extent}):")
         here = self.indices[self.rows[0].axes[0]]
         row = self.rng.choice((here, here, here, f"{here} // 2", "0"))
         element = f"kc.{{real}}(w[{row}, {index}])"
@@ -355,21 +344,16 @@ class GridProgram:
         )  # fmt: skip
         self.line(depth + 1, self.rng.choice(texts))
         if self.rng.random() < 0.3:
-            saved = list(self.integers)
-            self.integers += [index, index]
-            self.block(depth + 1, in_loop=True)
-            self.integers = saved
+            self.block(depth + 1, index, index)
         self.reals.append(name)
         return None
 
     def while_loop(self, depth: int) -> None:
-        counter, saved = self.name("n"), list(self.integers)
+        counter = self.name("n")
         self.line(depth, f"{counter} = kc.int32(0)")
         self.line(depth, f"while {counter} < {self.integer()} % 6 and {self.test()}:")
         self.line(depth + 1, f"{counter} += 1")
-        self.integers.append(counter)
-        self.block(depth + 1, in_loop=True)
-        self.integers = saved
+        self.block(depth + 1, counter)
 
     def private(self, depth: int) -> None:
         """An array of the thread, which a loop fills at places that the compiler does not know."""

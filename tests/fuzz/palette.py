@@ -148,6 +148,27 @@ class Place:
 
 
 @dataclass(frozen=True)
+class GridArray:
+    """An array parameter: a scalar or a vector per element; ``axes`` are those of the grid."""
+
+    name: str
+    dtype: str
+    axes: tuple[int, ...]
+    length: int = 0
+
+    @property
+    def annotation(self) -> str:
+        """What it is declared as."""
+        ndim = len(self.axes) + (self.name == "w")
+        return f"kc.array(dtype={self.element}, ndim={ndim})"
+
+    @property
+    def element(self) -> str:
+        """The type of its elements."""
+        return f"Vec{self.length}_{self.dtype}" if self.length else f"kc.{self.dtype}"
+
+
+@dataclass(frozen=True)
 class UserFunction:
     """A function of the program; a generic one takes and gives one type that ``fits`` admits.
 

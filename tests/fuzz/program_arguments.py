@@ -9,7 +9,8 @@ import numpy as np
 
 from kernelcore.language.composite import value_class
 from kernelcore.language.types import SCALARS, Dense, Element, Scalar, StructType
-from tests.fuzz.grid_programs import REALS, SHARED, TABLE, WIDTH, GridArray, GridProgram
+from tests.fuzz.grid_programs import REALS, SHARED, TABLE, WIDTH, GridProgram
+from tests.fuzz.palette import GridArray
 from tests.fuzz.typed_programs import Program
 
 _EDGES = (
