@@ -75,7 +75,10 @@ class KernelError(Exception):
     Attributes:
         loc: Where in the user's source the error lies, or None.
         remedy: What to do about it, or None.
+        others: Further errors of the same compilation, which the text shows too.
     """
+
+    others: tuple[KernelError, ...] = ()
 
     def __init__(self, message: str, loc: SrcLoc | None = None, remedy: str | None = None) -> None:
         self.message = message
@@ -87,6 +90,27 @@ class KernelError(Exception):
         if remedy is not None:
             parts.append(f"  help: {remedy}")
         super().__init__("\n".join(parts))
+
+
+# More errors of one compilation are counted only.
+_MOST_SHOWN = 10
+
+
+def all_of(errors: Sequence[KernelError]) -> KernelError:
+    """One error that shows all ``errors`` of one compilation, of the type of the first."""
+    flat = [one for error in errors for one in (error, *error.others)]
+    own: dict[tuple[str, SrcLoc | None], KernelError] = {}
+    for one in flat:
+        own.setdefault((one.message, one.loc), type(one)(one.message, one.loc, one.remedy))
+    first, *others = own.values()
+    if not others:
+        return first
+    shown = [str(one) for one in others[: _MOST_SHOWN - 1]]
+    if len(own) > _MOST_SHOWN:
+        shown.append(f"and {len(own) - _MOST_SHOWN} more")
+    first.args = ("\n".join([str(first), *shown, f"{len(own)} errors"]),)
+    first.others = tuple(others)
+    return first
 
 
 class KernelSyntaxError(KernelError):

@@ -7,8 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
-from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import (
+    KernelError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    SrcLoc,
+)
 from kernelcore.builtins import BUILTINS
+from kernelcore.frontend.definite_assignment import is_set
+from kernelcore.frontend.doubts import doubt
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import (
     TypeInference,
@@ -23,9 +31,11 @@ from kernelcore.frontend.values.value import (
     Value,
     describe_type,
     flatten,
+    has_function,
+    hole_count,
     unflatten,
 )
-from kernelcore.ir.builder import Builder
+from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST
 from kernelcore.language.dialect import Dialect
@@ -38,9 +48,17 @@ FALSE = Const(boolean, False)
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """A name without a value on some path; ``loc`` is an assignment on another path."""
+    """A name without a value on some path.
+
+    Attributes:
+        loc: An assignment on another path.
+        like: A value, or part of one, that it has on another path.
+        has_failed: Whether the assignment is an error, which is reported.
+    """
 
     loc: SrcLoc | None
+    like: Value | None = None
+    has_failed: bool = False
 
 
 def is_value(found: Value | Unset | None) -> TypeGuard[Value]:
@@ -159,7 +177,7 @@ class Scope:
         loc = self.loc(node)
         if node.id not in self.env and node.id not in self.assigned:
             return host_value(self.resolve(node.id, loc), node.id, loc)
-        return self.require(node.id, loc)
+        return self.require(node.id, loc, node)
 
     def resolve(self, name: str, loc: SrcLoc | None) -> object:
         """The Python object that ``name`` stands for around the text.
@@ -175,11 +193,11 @@ class Scope:
             remedy = f"import kernelcore as kc and write kc.{name}"
             raise KernelNameError(error.message, loc, remedy) from None
 
-    def require(self, name: str, loc: SrcLoc | None) -> Value:
-        """The value of a variable.
+    def require(self, name: str, loc: SrcLoc | None, node: ast.AST | None = None) -> Value:
+        """The value of a variable; on paths that do not set it, zero.
 
         Raises:
-            KernelNameError: It is not set on every path that leads here.
+            KernelNameError: It is set nowhere above, or has no zero value.
         """
         found = self.get(name)
         if found is None and name in self.names.namespace():
@@ -189,9 +207,43 @@ class Scope:
                 loc,
                 "assign to another name: constants of outer scopes cannot be changed",
             )
+        if isinstance(found, Unset) and found.has_failed:
+            raise FollowingError("", loc)
+        if isinstance(found, Unset) and name not in self.inference.unset:
+            start = self._zero_like(name, found)
+            if start is not None:
+                self.inference.start_over(name, start)
+                tree = getattr(self.names, "tree", None)
+                if not isinstance(tree, ast.FunctionDef) or not is_set(tree, name, node):
+                    doubt(*_unset_texts(name, found, loc))
+                return start
         if found is None or isinstance(found, Unset):
             raise _unset(name, found, loc)
         return found
+
+    def _zero_like(self, name: str, found: Unset) -> Value | None:
+        """Zero of the type that ``name`` has where it is set; None if that has no zero."""
+        if found.like is None:
+            return None
+        leaves: list[Leaf] = []
+        while isinstance(part := self.env.get(leaf_name(name, len(leaves))), Unset):
+            leaf = None if part.like is None else self._zero_leaf(part.like)
+            if leaf is None:
+                return None
+            leaves.append(leaf)
+        whole = self._zero_leaf(found.like)
+        if whole is not None or has_function(found.like):
+            return whole
+        return unflatten(found.like, leaves) if len(leaves) == hole_count(found.like) else None
+
+    def _zero_leaf(self, like: Value) -> Leaf | None:
+        """Zero of the type of the scalar ``like``, open if that is."""
+        if not isinstance(like, UntypedLiteral | Const | Var) or isinstance(like, Static):
+            return None
+        if isinstance(like, UntypedLiteral) or self.inference.is_untyped(like):
+            is_float = self.inference.current_type(like).is_float
+            return UntypedLiteral(0.0 if is_float else 0)
+        return zero(like.type) if isinstance(like.type, Scalar) else None
 
     def check_own(self, name: str, loc: SrcLoc | None) -> None:
         """Check that the function may change the variable ``name``.
@@ -269,13 +321,21 @@ def scalar(value: Value, loc: SrcLoc | None) -> Atom | UntypedLiteral:
     raise KernelTypeError(f"expected {text}", loc, remedy)
 
 
+class FollowingError(KernelError):
+    """What follows of an error that is reported already."""
+
+
 def _unset(name: str, found: Unset | None, loc: SrcLoc | None) -> KernelNameError:
     if found is None:
         return KernelNameError(
             f"'{name}' is used before it is assigned", loc, f"assign '{name}' above this line"
         )
+    return KernelNameError(*_unset_texts(name, found, loc))
+
+
+def _unset_texts(name: str, found: Unset, loc: SrcLoc | None) -> tuple[str, SrcLoc | None, str]:
     where = f", on line {found.loc.line}" if found.loc else ""
-    return KernelNameError(
+    return (
         f"'{name}' may be unset here: it is assigned only on some paths{where}",
         loc,
         f"give '{name}' a value before the branch or loop",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc, all_of
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import refuse_adjoint_syntax
@@ -315,10 +315,14 @@ class _Specializer:
         results = None if is_kernel else Results(tree, result_types(source), finish)
         with builder.region() as eqns:
             params = bind(scope)
+            for name, start in inference.unset.items():
+                scope.set(name, start)
             scope.env[RETURN] = FALSE
             if results is not None:
                 results.prepare(scope)
             Block(scope, results).lower(tree.body)
+        if inference.errors:
+            raise all_of(inference.errors)
         loc = source.name_loc()
         skeleton, yields = results.collect(scope, loc) if results is not None else ((), ())
         body = Region(tuple(params), tuple(eqns), yields)

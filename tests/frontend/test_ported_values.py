@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import kernelcore as kc
-from tests.helpers.language import agree
+from tests.helpers.language import agree, run_both
 
 RNG = np.random.default_rng(24)
 A1 = kc.array(dtype=kc.float64)
@@ -117,3 +119,112 @@ def test_host_vectors_have_the_operators_of_kernels() -> None:
     assert 7.0 % kc.vec3(2.0) == kc.vec3(1.0)
     with pytest.raises(kc.KernelError):
         _ = b % "text"
+
+
+@pytest.fixture
+def debug_mode() -> Iterator[None]:
+    kc.config.mode = "debug"
+    yield
+    kc.config.mode = "release"
+
+
+def test_a_name_is_set_under_the_condition_of_its_use(debug_mode: None) -> None:
+    @kc.kernel
+    def kernel(x: A1, n: int, out: A1):
+        i = kc.tid()
+        if i < n:
+            scale = 2.0 * x[i]
+            v = kc.vec2d(x[i], 1.0)
+        found = False
+        at = -1
+        for j in range(i, len(x)):
+            if x[j] > 0.5:
+                found = True
+                at = j
+                value = x[j] * x[j]
+                break
+        if i < n:
+            out[i] = scale * v.x + v.y
+        if found:
+            out[i] += value
+        if at >= 0 and found:
+            out[i] += 10.0 * value
+        for k in range(3):
+            last = kc.float64(k) * x[i]
+        out[i] += last + kc.float64(k)
+
+    x = np.array([-1.0, 2.0, 0.25, 3.0, 0.125])
+    out = agree(kernel, 5, [x, 3, np.zeros(5)])[2]
+    want = np.where(np.arange(5) < 3, 2 * x * x + 1, 0.0) + 2.0 * x + 2.0
+    np.testing.assert_array_equal(out, want + 11.0 * np.array([4.0, 4.0, 9.0, 9.0, 0.0]))
+    kc.gradcheck(kernel, 5, [x, 3], [np.zeros(5)])
+
+
+def test_what_may_be_unset_is_zero_and_debug_mode_warns() -> None:
+    @kc.kernel
+    def kernel(x: A1, n: int, out: A1):
+        i = kc.tid()
+        if x[i] > 0.0:
+            v = kc.vec2d(x[i], 1.0)
+            count = 3
+        for j in range(n):
+            last = j
+        out[i] = v.x + 2.0 * v.y + kc.float64(count) + kc.float64(last)
+
+    x = np.array([2.0, -2.0])
+    out = run_both(kernel, 2, [x, 4, np.zeros(2)])[2]
+    np.testing.assert_array_equal(out, [2.0 + 2.0 + 3.0 + 3.0, 3.0])
+    np.testing.assert_array_equal(run_both(kernel, 2, [x, 0, np.zeros(2)])[2], [7.0, 0.0])
+    kc.gradcheck(kernel, 2, [x, 4], [np.zeros(2)])
+    kc.config.mode = "debug"
+    try:
+        with pytest.warns(kc.KernelWarning, match="may be unset here") as warned:
+            kc.launch(kernel, 2, [x, 4, np.zeros(2)])
+    finally:
+        kc.config.mode = "release"
+    assert {str(w.message).partition(" ")[0] for w in warned} == {"'v'", "'count'", "'last'"}
+
+
+def test_one_compilation_reports_every_mistake() -> None:
+    @kc.kernel
+    def kernel(x: A1, n: int):
+        i = kc.tid()
+        a = x[i] + undefined  # noqa: F821
+        b = n + x[i]
+        for j in range(n):
+            c = kc.sin(j)
+            x[j] = c + a
+        if n > 2:
+            x[i, i] = 1.0
+        x[i] = b
+
+    with pytest.raises(kc.KernelNameError) as caught:
+        _ = kernel.func
+    first, *others = (caught.value, *caught.value.others)
+    start = kernel.pyfunc.__code__.co_firstlineno
+    lines = [one.loc.line - start for one in (first, *others) if one.loc]
+    assert lines == [3, 4, 6, 9]
+    text = str(caught.value)
+    assert text.count("File") == 4
+    assert text.endswith("4 errors")
+    assert isinstance(others[0], kc.KernelTypeError)
+
+
+def test_mistakes_of_functions_are_reported_once() -> None:
+    @kc.func
+    def wrong(x: kc.float64):
+        y = x + missing  # noqa: F821
+        z = kc.sin(1, 2)
+        return y + z
+
+    @kc.kernel
+    def kernel(x: A1):
+        i = kc.tid()
+        x[i] = wrong(x[i]) + wrong(1.0)
+        x[i] += wrong(x[i])
+        if unknown:  # noqa: F821
+            x[i] = 0.0
+
+    with pytest.raises(kc.KernelNameError, match="3 errors") as caught:
+        _ = kernel.func
+    assert len(caught.value.others) == 2

@@ -146,8 +146,6 @@ COMPOSITES = {
     "vector_type_changes_across_branches": "if n > 0:\n    u = v\nelse:\n    u = w\nvs[0] = u",
     "vector_or_scalar": "if n > 0:\n    u = v\nelse:\n    u = a\nvs[0] = u",
     "alternatives_of_vectors": "u = v if n > 0 else w",
-    "vector_unset_on_one_path": "if n > 0:\n    u = v\nvs[0] = u",
-    "component_of_unset_vector": "if n > 0:\n    u = kc.vec3()\nu.x = 1.0",
     "component_of_unknown_vector": "u.x = 1.0",
     "component_of_a_call": "kc.vec3().x = 1.0",
     "component_of_dot": "a = kc.dot(v, v).x",

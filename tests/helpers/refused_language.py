@@ -153,7 +153,6 @@ LANGUAGE = {
     "static_that_asserts": "k = kc.static(open('/nowhere/at/all'))",
     # Nested functions
     "captured_variable_unset": "def f():\n    return s\nn = f()\ns = 1",
-    "captured_variable_of_one_path": "if n > 0:\n    s = 1\ndef f():\n    return s\nn = f()",
     "nested_function_passed_on": "def f(e: float):\n    return e * a\na = of_anything(f, a)",
     "nested_function_arity": "s = 1.0\ndef f(e: float):\n    return e * s\na = f(a, a)",
     "nested_recursion": "def f(e: int) -> int:\n    return f(e - 1)\nn = f(n)",

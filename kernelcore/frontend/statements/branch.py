@@ -106,7 +106,10 @@ def branch(
         elif (left, right) in ((TRUE, FALSE), (FALSE, TRUE)):
             joined[name] = cond if left == TRUE else logical(scope, ast.Not, cond)
         elif isinstance(left, Unset) or isinstance(right, Unset):
-            joined[name] = Unset(scope.assigned.get(name))
+            set_one = right if isinstance(left, Unset) else left
+            like = set_one.like if isinstance(set_one, Unset) else set_one
+            failed = any(isinstance(v, Unset) and v.has_failed for v in (left, right))
+            joined[name] = Unset(scope.assigned.get(name), like, failed)
         else:
             variable, values = InferenceVariable(node, name + purpose), (left, right)
             first, second, inference = _join(scope, variable, name, values, sides, loc)

@@ -193,7 +193,11 @@ class Loop:
         env: dict[str, Value | Unset] = dict(self.outer)
         for name, loc in self.assigned.items():
             if name not in env and not name.startswith("$"):
-                env[name] = Unset(loc)
+                for part in self.scope.parts(name) or [name]:
+                    last = self.scope.env.get(part)
+                    is_unset = isinstance(last, Unset)
+                    failed = is_unset and last.has_failed
+                    env[part] = Unset(loc, last.like if is_unset else last, failed)
         for item, out, stays_untyped in zip(self.carried, outs, is_untyped, strict=True):
             env[item.name] = out
             if stays_untyped:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from types import EllipsisType
 
-from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
+from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.atomics import accumulate, lower_tid, negated
 from kernelcore.frontend.calls.nested import define_nested
@@ -19,7 +19,8 @@ from kernelcore.frontend.expressions.expression import (
 )
 from kernelcore.frontend.expressions.output import lower_assert
 from kernelcore.frontend.expressions.static_names import static_object
-from kernelcore.frontend.scope import TRUE, Scope, scalar
+from kernelcore.frontend.scope import TRUE, FollowingError, Scope, Unset, scalar
+from kernelcore.frontend.statements.assigned_names import assigned_names
 from kernelcore.frontend.statements.assignment_target import ElementTarget, find_target
 from kernelcore.frontend.statements.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
 from kernelcore.frontend.statements.for_while import lower_for, lower_while
@@ -31,6 +32,7 @@ from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, flatten
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.language.annotations import scalar_annotation
+from kernelcore.language.source import own_nodes
 from kernelcore.language.types import Dense, StructType, type_of
 
 
@@ -50,7 +52,7 @@ class Block:
         """Lower ``stmts``; those after a certain exit are dead, after a possible one guarded."""
         scope = self.scope
         for position, stmt in enumerate(stmts):
-            self._statement(stmt)
+            self._recovering(stmt)
             rest = stmts[position + 1 :]
             if not rest:
                 return
@@ -60,6 +62,20 @@ class Block:
             if isinstance(stop, Var):
                 guard(scope, stmt, stop, lambda rest=rest: self.lower(rest))
                 return
+
+    def _recovering(self, node: ast.stmt) -> None:
+        """Lower a statement; one in error is left out, so that errors below are found as well."""
+        scope = self.scope
+        env, depth = dict(scope.env), scope.loop_depth
+        try:
+            self._statement(node)
+        except KernelError as error:
+            if not isinstance(error, FollowingError):
+                scope.inference.errors.append(error)
+            scope.env, scope.loop_depth = env, depth
+            for name, loc in assigned_names(scope, list(own_nodes([node]))).items():
+                if name not in env:
+                    env[name] = Unset(loc, has_failed=True)
 
     def _statement(self, node: ast.stmt) -> None:
         scope = self.scope

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -170,6 +170,9 @@ class TypeInference:
         requests: What this attempt wants decided differently.
         origins: The inference variables that type an untyped Var.
         deferred: An error that stands unless a request makes this attempt void.
+        unset: Variables that some paths do not set, and what they are from the start of the next
+            attempt on.
+        errors: Those of statements, with which the attempt went on.
     """
 
     builder: Builder
@@ -183,6 +186,14 @@ class TypeInference:
         default_factory=dict[Var, frozenset[InferenceVariable]]
     )
     deferred: KernelError | None = None
+    unset: dict[str, Any] = field(default_factory=dict[str, Any])
+    errors: list[KernelError] = field(default_factory=list[KernelError])
+    is_void: bool = False
+
+    def start_over(self, name: str, start: object) -> None:
+        """Let the variable ``name`` be ``start`` from the start of the next attempt on."""
+        self.unset[name] = start
+        self.is_void = True
 
     def is_untyped(self, value: object) -> bool:
         """Whether ``value`` still adapts."""
@@ -299,15 +310,16 @@ def solve(lower: Callable[[TypeInference], T], builder: Callable[[], Builder] = 
         KernelError: From an attempt without requests: where types are final, errors count.
     """
     solution: dict[InferenceVariable, InferredType] = {}
+    unset: dict[str, Any] = {}
     while True:
-        inference = TypeInference(builder(), dict(solution))
+        inference = TypeInference(builder(), dict(solution), unset=unset)
         try:
             found = lower(inference)
         except KernelError as error:
-            if not inference.requests:
+            if not inference.requests and not inference.is_void:
                 raise (inference.deferred or error) from None
         else:
-            if not inference.requests:
+            if not inference.requests and not inference.is_void:
                 if inference.deferred is not None:
                     raise inference.deferred
                 return found
