@@ -264,8 +264,9 @@ def operators_of(op: Callable[..., Any]) -> OperatorPair:
     found = op.operators if isinstance(op, TorchFunction) else None
     if found is None:
         raise KernelArgumentError(
-            f"expected an operator, found {op!r}",
-            remedy="give what torch_op returned for a kernel that is not generic",
+            f"expected an operator that torch registers once, found {op!r}",
+            remedy="give what torch_op or kc.op made of one kernel: generic kernels, functions and "
+            "extents that a callable decides have an operator per type, program or shape",
         )
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +92,8 @@ class AnyRank(NamedTuple):
                     "arrays of any rank have one shape: broadcast them before the call",
                 )
             if len(outer) != 1:
-                named[name] = _reshaped(value, (-1,), components)
+                # -1 is ambiguous for an element of a batch without elements.
+                named[name] = _reshaped(value, (prod(outer),), components)
         count = len(args)
         flat = tuple(named[name] for name in names[:count]) + tuple(args[len(names) :])
         return flat, {name: named[name] for name in kwargs}, shape

@@ -11,12 +11,10 @@ import numpy as np
 from kernelcore.base.config import config
 from kernelcore.base.lazy import Deferred
 from kernelcore.compiler.launch_descriptor import Binding, Role
-from kernelcore.language.composite import value_class
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, SourceType, StructType
 from kernelcore.operators.array_text import array_text
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.runtime.array.element_layout import as_numpy
-from kernelcore.runtime.structs import struct_class
 
 if TYPE_CHECKING:
     from kernelcore.launch.python_mode import run as python_run
@@ -63,13 +61,8 @@ def run_in_python(operation: Operation, operands: Sequence[Any]) -> list[np.ndar
     bound = zip(operation.func.params, operation.bindings, strict=True)
     leaves = [_leaf(operation, p.type, b, given, shapes) for p, b in bound]
     rest = iter(leaves)
-    structured: list[tuple[Any, list[Any]]] = []
-    args = [_argument(p.type, rest, structured) for p in kernel.parameters if p.type is not None]
+    args = [_argument(p.type, rest) for p in kernel.parameters if p.type is not None]
     python_run.run(kernel, evaluate(operation.grid, shapes), args)
-    for array, parts in structured:
-        for part, found in zip(parts, _fields(array), strict=True):
-            if part.flags.writeable:
-                part[...] = found
     return [leaves[operation.param_of_result(j)] for j in range(operation.visible)]
 
 
@@ -111,28 +104,15 @@ def _read_only(operand: Any) -> Any:
     return view
 
 
-def _argument(
-    type_: SourceType, leaves: Iterator[Any], structured: list[tuple[Any, list[Any]]]
-) -> Any:
-    """The argument of a parameter of ``type_``, of the next of ``leaves``.
-
-    Arrays of structs are copies; they are appended to ``structured`` with the arrays they copy.
-    """
+def _argument(type_: SourceType, leaves: Iterator[Any]) -> Any:
+    """The argument of a parameter of ``type_``, of the next of ``leaves``."""
     match type_:
         case ArrayOf(element=StructType() as element):
-            parts = [next(leaves) for _ in _leaf_fields(element)]
-            ndim = type_.ndim
-            array = np.empty(parts[0].shape[:ndim], struct_class(element).numpy_dtype())
-            for part, field in zip(parts, _fields(array), strict=True):
-                field[...] = part
-            structured.append((array, parts))
-            return array
+            return _columns(element, leaves)
         case StructType(fields=fields):
-            values = {name: _argument(member, leaves, structured) for name, member in fields}
-            return struct_class(type_).of_fields(values)
+            return {name: _argument(member, leaves) for name, member in fields}
         case Dense():
-            data = np.array(next(leaves)).reshape(type_.extents)
-            return value_class(type_)._of(data)  # pyright: ignore[reportPrivateUsage]
+            return np.array(next(leaves)).reshape(type_.extents)
         case Scalar():
             found = next(leaves)
             return type_(found[()] if isinstance(found, np.ndarray) else found)
@@ -140,19 +120,9 @@ def _argument(
             return next(leaves)
 
 
-def _leaf_fields(type_: StructType) -> Iterator[str]:
-    for name, member in type_.fields:
-        if isinstance(member, StructType):
-            yield from _leaf_fields(member)
-        else:
-            yield name
-
-
-def _fields(array: Any) -> Iterator[Any]:
-    """The arrays of the fields of a structured array, those of nested structs in their place."""
-    for name in array.dtype.names:
-        field = array[name]
-        if field.dtype.names is None:
-            yield field
-        else:
-            yield from _fields(field)
+def _columns(type_: StructType, leaves: Iterator[Any]) -> dict[str, Any]:
+    """An array of structs as an array per field, those of nested structs in mappings."""
+    return {
+        name: _columns(member, leaves) if isinstance(member, StructType) else next(leaves)
+        for name, member in type_.fields
+    }

@@ -46,7 +46,7 @@ def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
             return [_components(type_, value, name)]
         case StructType():
             members = [(f"{name}.{n}", m) for n, m in type_.fields]
-            values = _fields(type_, value, name)
+            values = field_values(type_, value, name)
             return [
                 leaf
                 for (inner, member), one in zip(members, values, strict=True)
@@ -137,7 +137,12 @@ def _components(type_: Dense, value: Any, name: str) -> Any:
         ) from None
 
 
-def _fields(type_: StructType, value: Any, name: str) -> list[Any]:
+def field_values(type_: StructType, value: Any, name: str) -> list[Any]:
+    """The fields of a struct given as an argument, in order; all its arrays are there.
+
+    Raises:
+        KernelArgumentError: ``value`` does not fit.
+    """
     if isinstance(value, Array) and value.element == type_ and value.ndim == 0:
         value = value.fields
     try:

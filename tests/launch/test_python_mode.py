@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
@@ -342,6 +343,11 @@ def store(p: kc.array(dtype=Inner), y: Floats):
     y[i] = p[i].w.x + float(p[i].n)
 
 
+@kc.kernel
+def of_values(v: kc.vec2, inner: Inner, y: Floats):
+    y[kc.tid()] = v.x * inner.w.y + v.y
+
+
 def indexed(*tables: Any) -> Any:
     data = np.arange(4 ** len(tables), dtype=np.float32).reshape((4,) * len(tables))
     return kc.indexedarray(data, list(tables))
@@ -353,7 +359,9 @@ def scene() -> Scene:
 
 
 def elements(arg: Any) -> bytes:
-    """Those of an argument, or of the array in it."""
+    """The elements of an argument, or of the arrays in it."""
+    if isinstance(arg, dict):
+        return b"".join(elements(a) for a in arg.values() if isinstance(a, np.ndarray))
     data = arg.x if isinstance(arg, Scene) else getattr(arg, "data", arg)
     return np.asarray(arg if isinstance(arg, np.ndarray) else data).tobytes()
 
@@ -366,17 +374,17 @@ def elements(arg: Any) -> bytes:
         (calls_native, 3, lambda y: [y + 2, np.ones((3, 3), np.float32), y]),
         (of_scene, 3, lambda y: [scene(), y]),
         (store, 3, lambda y: [np.zeros(3, Inner.numpy_dtype()), y]),
+        (store, 3, lambda y: [{"w": np.ones((3, 2), np.float32), "n": np.ones(3, np.int32)}, y]),
+        (of_scene, 3, lambda y: [{"k": 2.0, "x": y, "inner": Inner(), "m": np.eye(2)}, y]),
+        (of_values, 3, lambda y: [(2.0, 3.0), {"w": (4.0, 5.0), "n": 1}, y]),
     ],
 )
 def test_every_kind_of_argument_is_taken(kernel: kc.Kernel, dim: Any, given: Any) -> None:
     results: list[list[bytes]] = []
     for mode in ("release", "python"):
         args = given(np.arange(3, dtype=np.float32))
-        try:
-            kc.config.mode = mode
+        with kc.python_mode() if mode == "python" else nullcontext():
             kc.launch(kernel, dim, args)
-        finally:
-            kc.config.mode = "release"
         results.append([elements(a) for a in args])
     assert results[0] == results[1]
 

@@ -45,6 +45,7 @@ class Memory:
         on_copies: Whether the caller's arrays stay as they are.
         copies: By address, extents, strides and dtype of the array.
         uses: By the address of a scalar.
+        columns: Arrays of structs that callers gave as an array per field, with these arrays.
     """
 
     kernel: str = ""
@@ -52,6 +53,9 @@ class Memory:
     on_copies: bool = False
     copies: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
     uses: dict[int, _Uses] = field(default_factory=dict[int, _Uses])
+    columns: list[tuple[Any, Sequence[Any]]] = field(
+        default_factory=list[tuple[Any, Sequence[Any]]]
+    )
 
     def taken(self, data: Any) -> Any:
         """``data``, or the copy of it that the launch writes."""
@@ -63,6 +67,23 @@ class Memory:
             if data.size and unset_elements.may_be_unset(data):
                 unset_elements.note(self.copies[key])
         return self.copies[key]
+
+    def gathered(self, dtype: np.dtype[Any], columns: Sequence[Any], ndim: int) -> Any:
+        """An array of structs of ``dtype`` and ``ndim`` dimensions with the given leaf fields."""
+        array = np.empty(columns[0].shape[:ndim], dtype)
+        for column, leaf in zip(columns, _leaf_fields(array), strict=True):
+            leaf[...] = column
+        self.columns.append((array, columns))
+        return array
+
+    def give_back(self) -> None:
+        """Write what the launch wrote to gathered arrays to the caller's."""
+        if self.on_copies:
+            return
+        for array, columns in self.columns:
+            for column, leaf in zip(columns, _leaf_fields(array), strict=True):
+                if column.flags.writeable:
+                    column[...] = leaf
 
     def read(self, name: str, at: Any, data: Any, *, is_atomic: bool = False) -> None:
         """The current thread reads ``data``, the element ``at`` of array ``name``."""
@@ -362,3 +383,13 @@ def _stored(element: Any, value: Any) -> Any:
             return as_scalar(value, scalar)
         case _:
             return value.to_numpy()
+
+
+def _leaf_fields(array: Any) -> Iterator[Any]:
+    """The arrays of the fields of a structured array, those of nested structs in their place."""
+    for name in array.dtype.names:
+        leaf = array[name]
+        if leaf.dtype.names is None:
+            yield leaf
+        else:
+            yield from _leaf_fields(leaf)

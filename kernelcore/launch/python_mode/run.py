@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, cast
@@ -24,6 +24,7 @@ from kernelcore.base.errors import (
 )
 from kernelcore.builtins.reference import as_scalar
 from kernelcore.frontend.calls import intrinsics
+from kernelcore.language.composite import value_class
 from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType
 from kernelcore.launch.kernel import Kernel
@@ -32,7 +33,8 @@ from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.array.indexed_array import IndexedArray
-from kernelcore.runtime.structs import StructValue
+from kernelcore.runtime.flatten_arguments import field_values, leaves
+from kernelcore.runtime.structs import struct_class
 
 _MANY_THREADS = 1_000_000
 
@@ -84,6 +86,7 @@ def run(
         raise known from None
     finally:
         intrinsics.host.reset(outer)
+        memory.give_back()
 
 
 def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
@@ -93,6 +96,10 @@ def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
             data = memory.taken(_array(name, type_, getattr(arg, "data", arg)))
             tables = arg.tables(type_.ndim) if isinstance(arg, IndexedArray) else None
             return ArrayView(name, data, type_.element, memory, tables=tables)
+        case ArrayOf(element=StructType() as element) if isinstance(arg, Mapping):
+            columns = [_data(name, leaf) for leaf in leaves(type_, arg, name)]
+            data = memory.gathered(struct_class(element).numpy_dtype(), columns, type_.ndim)
+            return ArrayView(name, data, element, memory)
         case ArrayOf():
             return ArrayView(name, memory.taken(_array(name, type_, arg)), type_.element, memory)
         case Scalar():
@@ -100,12 +107,13 @@ def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
                 arg = _data(name, arg)[()]
             return as_scalar(arg, type_)
         case Dense():
-            return copied(arg)
+            (data,) = leaves(type_, arg, name)
+            data = np.array(_data(name, data)).reshape(type_.extents)
+            return value_class(type_)._of(data)  # pyright: ignore[reportPrivateUsage]
         case StructType():
-            fields = [
-                (n, _value(f"{name}.{n}", t, getattr(arg, n), memory)) for n, t in type_.fields
-            ]
-            return _Fields(arg, dict(fields)) if _has_arrays(type_) else copied(arg)
+            members = zip(type_.fields, field_values(type_, arg, name), strict=True)
+            fields = {n: _value(f"{name}.{n}", t, one, memory) for (n, t), one in members}
+            return _Fields(fields) if _has_arrays(type_) else struct_class(type_).of_fields(fields)
         case _:
             raise KernelArgumentError(f"argument '{name}': {type_!r} has no form in Python mode")
 
@@ -139,8 +147,7 @@ def _has_arrays(type_: StructType) -> bool:
 class _Fields:
     """A struct with arrays: its fields as the kernel sees them."""
 
-    def __init__(self, origin: StructValue, values: dict[str, Any]) -> None:
-        self._origin = origin
+    def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
 
 

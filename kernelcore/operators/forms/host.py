@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, SourceType, element_type
+from kernelcore.language.scalars import scalar_of_numpy
+from kernelcore.language.types import (
+    ArrayOf,
+    ArrayType,
+    Dense,
+    Scalar,
+    SourceType,
+    StructType,
+    element_type,
+)
 from kernelcore.launch.launch import launch
 from kernelcore.operators.arguments import ArgumentTree
-from kernelcore.operators.array_text import array_text
+from kernelcore.operators.array_text import array_text, dimensions_text
 from kernelcore.operators.bound_kernel import BoundKernel
 from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, evaluate
@@ -21,6 +30,7 @@ from kernelcore.operators.traced.interface import Interface
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.creation import zeros
 from kernelcore.runtime.device import CPU
+from kernelcore.runtime.flatten_arguments import leaves
 from kernelcore.runtime.hooks import temporaries
 
 
@@ -79,8 +89,8 @@ def run_on_arrays(
         KernelArgumentError: A value does not fit the kernel; nothing was run.
     """
     operation, kernel = bound.operation, bound.kernel
-    leaves = _leaf_shapes(operation.operands, bound.arguments.trees, given)
-    shapes = [*leaves, *((size,) for size in sizes)]
+    operands = _leaf_shapes(operation.operands, bound.arguments.trees, given)
+    shapes = [*operands, *((size,) for size in sizes)]
     operation.check_sizes(shapes)
     operation.check_extents(shapes)
     grid = evaluate(operation.grid, shapes)
@@ -112,7 +122,11 @@ def call_on_arrays(
         interface: The parameters of the function.
         given: The arguments by name.
         is_numpy: Whether arrays are those of NumPy, and results too.
+
+    Raises:
+        KernelArgumentError: A value does not fit the function; nothing was run.
     """
+    _require_arrays_of_function(interface, given)
     values = {
         p.name: _shared(given[p.name], type_) if is_numpy else given[p.name]
         for p, type_ in interface.given
@@ -138,6 +152,35 @@ def call_on_arrays(
     with temporaries(wants_gradient), default_shapes_checked(interface, args):
         interface.function(*args)
     return tuple(a.numpy() for a in results) if is_numpy else tuple(results)
+
+
+def _require_arrays_of_function(interface: Interface, given: Mapping[str, Any]) -> None:
+    """Refuse arrays of other types before a launch inside the function meets them.
+
+    Raises:
+        KernelArgumentError: An array is not of the type of its parameter.
+    """
+    flat = [leaf for p, type_ in interface.given for leaf in leaves(type_, given[p.name], p.name)]
+    rows = zip(interface.operands, interface.operand_locs, flat, strict=True)
+    for operand, loc, value in rows:
+        type_ = operand.type
+        if not isinstance(type_, ArrayType):
+            continue
+        if isinstance(value, Array):
+            element = value.element
+            dtype = None if isinstance(element, StructType) else element_type(element)
+            ndim = value.ndim + (len(element.extents) if isinstance(element, Dense) else 0)
+        elif isinstance(value, np.ndarray):
+            dtype, ndim = scalar_of_numpy(value.dtype) or value.dtype, value.ndim
+        else:
+            continue
+        if (dtype, ndim) != (type_.dtype, type_.ndim):
+            raise KernelArgumentError(
+                f"{interface.name}(): argument '{operand.name}': expected {array_text(type_)}, "
+                f"found {dimensions_text(dtype, ndim)}",
+                loc,
+                "convert or reshape it, or annotate the parameter as the array is",
+            )
 
 
 def _shared(given: Any, type_: SourceType) -> Any:

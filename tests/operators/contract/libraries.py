@@ -136,3 +136,38 @@ def converted(library: str, value: Any, dtype: Any = None) -> Any:
             made[name] = field
         return kc.array(made, dtype=dtype)
     return {name: converted(library, field) for name, field in value.items()}
+
+
+# Arrays of a shape and dtype that are views of others.
+LAYOUTS: dict[str, Callable[[tuple[int, ...], Any], np.ndarray]] = {
+    "with gaps": lambda shape, dtype: np.zeros([2 * n for n in shape], dtype)[
+        *(slice(None, None, 2) for _ in shape), ...
+    ],
+    "reversed": lambda shape, dtype: np.zeros(shape, dtype)[
+        *(slice(None, None, -1) for _ in shape), ...
+    ],
+    "transposed": lambda shape, dtype: np.zeros(shape[::-1], dtype).T,
+    "inner": lambda shape, dtype: np.zeros([n + 3 for n in shape], dtype)[
+        *(slice(2, 2 + n) for n in shape), ...
+    ],
+}
+
+
+def laid_out(library: str, value: Any, dtype: Any, layout: str) -> Any:
+    """``value`` as ``converted`` gives it, where the framework has strides with ``layout``."""
+    if isinstance(value, dict):
+        if dtype is not None and library == "kernelcore":
+            return converted(library, value, dtype)
+        return {name: laid_out(library, field, None, layout) for name, field in value.items()}
+    if not isinstance(value, np.ndarray):
+        return value
+    if library == "paddle":
+        # Its transposes are views; it makes copies of NumPy's.
+        return paddle.to_tensor(value.T.copy()).transpose([*reversed(range(value.ndim))])
+    strided = LAYOUTS["with gaps" if (library, layout) == ("torch", "reversed") else layout](
+        value.shape, value.dtype
+    )
+    strided[...] = value
+    if library == "kernelcore":
+        return kc.array(strided, dtype=dtype or str(value.dtype), copy=False)
+    return converted(library, strided, dtype)

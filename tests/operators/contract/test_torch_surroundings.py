@@ -15,6 +15,7 @@ from tests.operators.contract.cases import (
     axpy,
     histogram,
     polar,
+    quartic,
     ramp,
     repeated,
     swish,
@@ -73,6 +74,13 @@ def test_autocast_widens_the_arguments_of_generic_operators(
 )
 def test_opcheck_passes(op: Any, args: tuple[Any, ...]) -> None:
     torch.library.opcheck(op.overload, args)
+
+
+@pytest.mark.parametrize("op", [product, repeated, quartic], ids=lambda op: op.__name__)
+def test_operators_that_torch_registers_by_call_have_no_overload(op: Any) -> None:
+    with pytest.raises(kc.KernelArgumentError, match="registers once") as raised:
+        _ = op.overload
+    assert "generic kernels, functions and extents that a callable decides" in str(raised.value)
 
 
 @pytest.mark.filterwarnings(r"ignore:.torch\.jit\.\w+. is deprecated")
