@@ -5,7 +5,7 @@
 values: Each program is compiled once, for gangs of the seed's width: the points before and after
     whole gangs run as single threads, so that one launch compares both with the interpreter.
 frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
-grids, operators, adjoints, batches: Forms of code; see ``form_checks.py``.
+grids, operators, adjoints, batches, launches: Forms of code; see ``form_checks.py``.
 fused: Elementwise kernels as functions of whole arrays have the bits of the interpreter.
 mutants: Kernels whose IR is exchanged in places mean the same before and after the passes, and
     some of them in machine code.
@@ -229,7 +229,7 @@ def check_derivatives(seed: int) -> bool:
 KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
     "values": (check, lambda seed: program_of(seed)[0].text),
     "frontend": (check_frontend, lambda seed: frontend_program(seed).text),
-    **{kind: (run, form_checks.text) for kind, run in form_checks.CHECKS.items()},
+    **{k: (run, partial(form_checks.text, kind=k)) for k, run in form_checks.CHECKS.items()},
     "fused": (check_fused, lambda seed: ElementwiseProgram(seed).text),
     "mutants": (check_mutant, mutant_text),
     "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),

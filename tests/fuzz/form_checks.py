@@ -3,6 +3,7 @@
 grids: Kernels over one to three axes and arrays of any strides, in a form of the seed's.
 operators: Operators on NumPy arrays of any strides, which make their results.
 adjoints: Adjoints of the kernels of grids, but for the order of sums in gangs.
+launches: Launches with several threads have the bits of single threads of unoptimised code.
 batches: Batched operations, in the interpreter, have the bits of the operation on every instance.
 """
 
@@ -35,7 +36,7 @@ from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.access.accumulation_plan import form_of as form_of_addition
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from tests.fuzz.grid_programs import GridProgram
+from tests.fuzz.grid_programs import GRIDS, LARGE_GRIDS, GridProgram, Grids
 from tests.fuzz.program_arguments import bits, grid_arguments, strided
 from tests.fuzz.typed_programs import define, unchecked_text
 from tests.helpers import interpreter
@@ -50,20 +51,22 @@ OPTIMISED = 20
 OPTIMISED_OPERATORS = 3
 # The shares of programs with vectorised loops, where loops allow them, and in narrow gangs.
 LOOP_FORMS, NARROW = 0.4, 0.8
+# Threads of a launch, and launches of a kernel.
+MOST_THREADS, LAUNCHES = 4, 3
 # Instances of a batch.
 INSTANCES = 3
 # How far sums in another order may be apart, in units of the last place of the largest.
 SUM_ULPS = 64
 
 
-def text(seed: int) -> str:
+def text(seed: int, kind: str) -> str:
     """The source of the program of ``seed``."""
-    return GridProgram(seed).text
+    return GridProgram(seed, LARGE_GRIDS if kind == "launches" else GRIDS).text
 
 
-def grid_kernel(seed: int) -> tuple[GridProgram, kc.Kernel, Func]:
+def grid_kernel(seed: int, grids: Grids = GRIDS) -> tuple[GridProgram, kc.Kernel, Func]:
     """The grid program of ``seed``, its kernel, and the IR for which code is generated."""
-    program = GridProgram(seed)
+    program = GridProgram(seed, grids)
     kernel = define(program.text, {"kc": kc})["kernel"]
     with unchecked_text():
         return program, kernel, optimize(kernel.func)
@@ -263,9 +266,39 @@ def check_batch(seed: int) -> bool:
     return True
 
 
+def check_launch(seed: int) -> bool:
+    """Launch a grid program with several threads; False if it is too long.
+
+    The second of several launches over a grid may have other threads than the first.
+
+    Raises:
+        AssertionError: Launches and single threads of unoptimised code differ.
+    """
+    program, kernel, func = grid_kernel(seed, LARGE_GRIDS)
+    if is_long(func):
+        return False
+    wanted = dense(grid_arguments(program, np.random.default_rng(seed)))
+    with unoptimised():
+        assert launch(func, wanted, program.grid, None, 1) == abi.STATUS_OK
+    saved = kc.num_threads()
+    kc.set_num_threads(1 + seed % MOST_THREADS)
+    try:
+        with unoptimised() if seed % OPTIMISED_OPERATORS else nullcontext():
+            for number in range(LAUNCHES):
+                found = grid_arguments(program, np.random.default_rng(seed))
+                kc.launch(kernel, program.grid, found)
+                compare(
+                    func, wanted, found, f"launch {number} of {1 + seed % MOST_THREADS} threads"
+                )
+    finally:
+        kc.set_num_threads(saved)
+    return True
+
+
 CHECKS: dict[str, Callable[[int], bool]] = {
     "grids": check_grid,
     "operators": check_operator,
     "adjoints": check_adjoint,
     "batches": check_batch,
+    "launches": check_launch,
 }

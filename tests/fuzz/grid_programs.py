@@ -6,15 +6,23 @@ exactly, so that results depend on no order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from tests.fuzz.palette import GridArray
 
+# Extents of launches, by their number.
+Grids = Sequence[Sequence[tuple[int, ...]]]
 GRIDS = (
     ((37,), (5,), (70,), (150,), (1,)),
     ((5, 19), (40, 3), (3, 50), (12, 1), (1, 33), (9, 16)),
     ((2, 3, 17), (4, 5, 3), (3, 1, 20)),
+)
+# Launches over these have several threads.
+LARGE_GRIDS = (
+    ((700,), (1027,), (300,)),
+    ((40, 33), (300, 5), (6, 200), (2, 700)),
+    ((6, 10, 20), (3, 300, 2)),
 )
 INDICES = ("i", "j", "k")
 REALS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
@@ -56,10 +64,10 @@ class GridProgram:
 
     unrolled: tuple[str, ...] = ("range(3)", "kc.static((1, 4))")
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, grids: Grids = GRIDS) -> None:
         self.rng = rng = Random(f"grid {seed}")
         rank = rng.choice((1, 1, 2, 2, 2, 3))
-        self.grid: tuple[int, ...] = rng.choice(GRIDS[rank - 1])
+        self.grid: tuple[int, ...] = rng.choice(grids[rank - 1])
         self.indices = INDICES[:rank]
         self.real = rng.choice(REALS)
         self.prepare()
