@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from kernelcore.base.errors import KernelError
 from kernelcore.codegen.gpu import ptx
 from kernelcore.codegen.target import cpu
-from kernelcore.ir.core import Func, Region, Var
+from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.printer import pretty, pretty_names
 from kernelcore.language.source import read_source
@@ -17,6 +18,7 @@ from kernelcore.language.types import Scalar, StackType
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import extremum_arrays, weighted_sums
+from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
@@ -41,7 +43,7 @@ def stage_text(
             active = [i for i, p in enumerate(func.params) if is_float(p)]
             return pretty(tidy(jvp(_smooth(func, active), active).func))
         case "vjp":
-            adjoint = tidy(adjoint_of(func))
+            adjoint = tidy(adjoint_of(func).func)
             return _records_text(adjoint) + pretty(adjoint)
         case "llvm":
             return cpu.llvm_text(optimize(func), func.name)
@@ -73,14 +75,14 @@ def all_derivatives(func: Func) -> tuple[list[int], list[int]]:
     return wrt, [i for i, (p, e) in marks if is_float(p) and e.writes]
 
 
-def adjoint_of(func: Func) -> Func:
+def adjoint_of(func: Func) -> Derived:
     """The adjoint of the kernel ``func`` with respect to ``all_derivatives``.
 
     Raises:
         KernelGradError: It has none.
     """
     wrt, seeds = all_derivatives(func)
-    return vjp(_smooth(func, wrt), wrt, seeds).func
+    return vjp(_smooth(func, wrt), wrt, seeds)
 
 
 class Record(NamedTuple):
@@ -90,11 +92,13 @@ class Record(NamedTuple):
         name: Of the stack that holds them.
         dtype: Of a value.
         loops: What is around the place that keeps one: 'for %j (line 3)', outermost first.
+        count: How many a thread keeps at most; None where the iterations are not known.
     """
 
     name: str
     dtype: Scalar
     loops: tuple[str, ...]
+    count: int | None = None
 
     def __str__(self) -> str:
         size = f"{self.dtype.size_bytes} byte{'' if self.dtype.size_bytes == 1 else 's'}"
@@ -102,12 +106,16 @@ class Record(NamedTuple):
         return f"{self.name}: {self.dtype}, {size} per value, pushed in {place}"
 
 
-def records(func: Func) -> Iterator[Record]:
-    """What the adjoint ``func`` records in each thread."""
+def records(func: Func, trips: Mapping[Eqn, int | None] | None = None) -> Iterator[Record]:
+    """What the adjoint ``func`` records in each thread; ``trips`` are the iterations of loops."""
     names = pretty_names(func)
-    for stack, loops in _pushes(func.body, (), names):
+    for stack, around in _pushes(func.body, ()):
         assert isinstance(stack.type, StackType)
-        yield Record(names[stack], stack.type.dtype, loops)
+        found = [(trips or {}).get(loop) for loop in around]
+        known = [n for n in found if n is not None]
+        count = prod(known) if len(known) == len(found) else None
+        loops = tuple(_loop_text(loop, names) for loop in around)
+        yield Record(names[stack], stack.type.dtype, loops, count)
 
 
 def _records_text(func: Func) -> str:
@@ -116,18 +124,18 @@ def _records_text(func: Func) -> str:
     return "# records, per thread:\n" + "".join(lines) if lines else "# records nothing\n"
 
 
-def _pushes(
-    region: Region, loops: tuple[str, ...], names: Mapping[Var, str]
-) -> Iterator[tuple[Var, tuple[str, ...]]]:
+def _pushes(region: Region, loops: tuple[Eqn, ...]) -> Iterator[tuple[Var, tuple[Eqn, ...]]]:
     """Every stack with the loops around each place that pushes on it."""
     for eqn in region.eqns:
         if eqn.op.kind is OpKind.PUSH:
             assert isinstance(eqn.inputs[0], Var)
             yield eqn.inputs[0], loops
-        inner = loops
-        if eqn.op.kind in LOOPS:
-            is_for = eqn.op.kind is OpKind.FOR
-            text = f"for {names[eqn.regions[0].params[0]]}" if is_for else "while"
-            inner = (*loops, f"{text} (line {eqn.loc.line})" if eqn.loc else text)
+        inner = (*loops, eqn) if eqn.op.kind in LOOPS else loops
         for body in eqn.regions:
-            yield from _pushes(body, inner, names)
+            yield from _pushes(body, inner)
+
+
+def _loop_text(loop: Eqn, names: Mapping[Var, str]) -> str:
+    is_for = loop.op.kind is OpKind.FOR
+    text = f"for {names[loop.regions[0].params[0]]}" if is_for else "while"
+    return f"{text} (line {loop.loc.line})" if loop.loc else text

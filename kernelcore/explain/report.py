@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
@@ -23,9 +23,9 @@ from kernelcore.codegen.simd.cost_model import (
 )
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
 from kernelcore.codegen.target import cpu
-from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records
 from kernelcore.explain import html, text
 from kernelcore.explain.accesses import Access, accesses
+from kernelcore.explain.adjoint import Adjoint, adjoint_report
 from kernelcore.explain.loops import Loop, blocks_of, lane_strides_of, loops
 from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
@@ -42,21 +42,6 @@ from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.flatten_arguments import leaves
 
 _ROUNDS = 7
-
-
-@dataclass(frozen=True)
-class Adjoint:
-    """What reverse mode makes of a kernel.
-
-    Attributes:
-        refusal: The error where the kernel has no derivative; else None.
-        records: What the forward sweep keeps for the reverse sweep; it computes all else again.
-        cost: Estimated instructions, as a multiple of those of the kernel.
-    """
-
-    refusal: str | None
-    records: Sequence[Record] = ()
-    cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -195,7 +180,8 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
     func = optimize(chosen.func)
     strategy = choose_strategy(func, host())
-    work = work_of(func, _flat(chosen, args) if args else None)
+    flat = _flat(chosen, args) if args else None
+    work = work_of(func, flat)
     measured = _measure(chosen, args, dim, work.counts) if args else None
     source = read_source(chosen.pyfunc)
     lines = source.text.rstrip("\n").split("\n")
@@ -212,7 +198,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         tuple(loops(func, strategy, work.trips)),
         _fusable(chosen.func),
         work,
-        _adjoint(chosen, work),
+        adjoint_report(chosen.func, work, flat),
         measured,
         func,
     )
@@ -275,18 +261,6 @@ def _quoted(eqn: Eqn, source: Source) -> str:
     return f"'{line[eqn.loc.col : eqn.loc.end_col].strip()}' (line {eqn.loc.line})"
 
 
-def _adjoint(kernel: Kernel, work: Work) -> Adjoint:
-    try:
-        func = kernel.func
-        if not all_derivatives(func)[1]:
-            return Adjoint("it writes no floats")
-        adjoint = optimize(adjoint_of(func))
-    except KernelError as error:
-        return Adjoint(error.message)
-    cost = sum(work_of(adjoint).cost.values()) / (sum(work.cost.values()) or 1.0)
-    return Adjoint(None, tuple(records(adjoint)), cost)
-
-
 def _measure(
     kernel: Kernel, args: Sequence[Any], dim: Dims | None, counts: Counts
 ) -> Measured | None:
@@ -305,8 +279,10 @@ def _measure(
 def _launch_shape(kernel: Kernel, flat: Sequence[Any]) -> tuple[int, ...]:
     """The extents of what the launch indices index in ``flat``, one value per parameter."""
     func = kernel.func
+    uses = AccessMap(func)
     found: dict[int, int] = {}
-    for param, axis, grid_axis in AccessMap(func).grid_indexed_axes():
+    # Where all accesses are under a condition, an array that each thread uses at its own index.
+    for param, axis, grid_axis in (*uses.grid_indexed_axes(), *uses.covered_axes()):
         found.setdefault(grid_axis, np.shape(flat[param])[axis])
     if len(found) == func.rank:
         return tuple(found[axis] for axis in range(func.rank))

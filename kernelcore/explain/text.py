@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kernelcore.base.errors import SrcLoc
 
 if TYPE_CHECKING:
-    from kernelcore.explain.report import Adjoint, Explanation, Measured
+    from kernelcore.explain.adjoint import Adjoint
+    from kernelcore.explain.report import Explanation, Measured
 
 _INDENT = "        | "
 
@@ -111,9 +112,22 @@ def _adjoint(adjoint: Adjoint) -> list[str]:
     if adjoint.refusal is not None:
         return ["", f"adjoint: none: {adjoint.refusal}"]
     lines = ["", f"adjoint: about {adjoint.cost:.1f} times the instructions"]
-    lines += [f"  records {record}" for record in adjoint.records]
+    again, recorded = adjoint.recomputed, adjoint.recorded_bytes
     if not adjoint.records:
-        lines.append("  records nothing: it computes again what it needs")
+        lines.append("  records nothing")
+    elif recorded is None:
+        lines.append("  a thread records, in each iteration:")
+    else:
+        lines.append(f"  a thread records {recorded} bytes:")
+    lines += [
+        f"    {record}" + ("" if record.count is None else f": {record.count} times")
+        for record in adjoint.records
+    ]
+    unknown = "" if again.is_known else " outside of loops, and in one iteration of each"
+    lines.append(
+        f"  a thread{unknown} loads {again.loaded_bytes:.0f} bytes of the kernel's arrays again, "
+        f"and computes {again.flops:.0f} flops of values and factors from them"
+    )
     return lines
 
 

@@ -176,6 +176,71 @@ def test_the_adjoint_says_what_it_records() -> None:
     assert [(r.dtype, r.loops) for r in records] == [(kc.float32, (f"for %_ (line {line})",))]
     assert found(saxpy).adjoint.records == ()
     assert found(saxpy).adjoint.cost > 0
+    assert found(chained).adjoint.recorded_bytes is None
+
+
+@kc.kernel
+def chaotic(x: kc.array(dtype=float), n: int, y: kc.array(dtype=float)):
+    i = kc.tid()
+    v = x[i]
+    for _ in range(n):
+        v = 3.7 * v * (1.0 - v)
+    y[i] = v
+
+
+@kc.kernel
+def heat(u: kc.array2d(dtype=float), w: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    if i > 0 and i < u.shape[0] - 1:
+        w[i, j] = u[i, j] + 0.1 * (u[i - 1, j] + u[i + 1, j] - 2.0 * u[i, j])
+
+
+@kc.kernel
+def histogram(x: kc.array(dtype=float), at: kc.array(dtype=int), sums: kc.array(dtype=float)):
+    i = kc.tid()
+    kc.atomic_add(sums, at[i], x[i] * x[i])
+
+
+@kc.kernel
+def product(a: kc.array2d(dtype=float), b: kc.array2d(dtype=float), c: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    s = 0.0
+    for k in range(a.shape[1]):
+        s += a[i, k] * b[k, j]
+    c[i, j] = s
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "recorded", "loaded", "flops", "says"),
+    [
+        # A state an iteration; the factor of v in two products and a difference.
+        (chaotic, (ones(8), 20, ones(8)), 80, 4, 20 * (3 + 2), "%_ (line"),
+        # Linear: its adjoint needs no value of it.
+        (heat, (ones(8, 8), ones(8, 8)), 0, 0, 0, "remainder of a row"),
+        (histogram, (ones(8), np.zeros(8, np.int32), ones(4)), 0, 8, 0, "one element at a time"),
+        (product, (ones(5, 7), ones(7, 6), ones(5, 6)), 0, 7 * 8, 0, "loop (7)"),
+        # An array that is updated is updated again.
+        (saxpy, (2.0, ones(8), ones(8)), 0, 8, 2, "adjacent elements"),
+    ],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_the_adjoint_counts_what_it_records_and_loads_again(
+    kernel: Any, args: Any, recorded: int, loaded: int, flops: int, says: str
+) -> None:
+    e = found(kernel, *args)
+    assert e.adjoint.recorded_bytes == recorded
+    assert (e.adjoint.recomputed.loaded_bytes, e.adjoint.recomputed.flops) == (loaded, flops)
+    assert 0.5 < e.adjoint.cost < 5
+    text = str(e)
+    assert says in text
+    assert f"loads {loaded} bytes of the kernel's arrays again" in text
+    assert f"records {recorded} bytes:" in text or "records nothing" in text
+    for part in ("a thread: ", "flops, loads ", "load ", "it takes ", "GB/s", "GFLOP/s", "cost "):
+        assert part in text
 
 
 def test_costs_add_up_and_name_lines_of_called_functions() -> None:

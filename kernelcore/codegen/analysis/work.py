@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,14 +64,27 @@ class Work:
     trips: dict[Eqn, int | None] = field(default_factory=dict[Eqn, int | None])
 
 
-def work_of(func: Func, arguments: Sequence[Any] | None = None) -> Work:
-    """The work of a thread of ``func``; ``arguments``, one per parameter, tell extents."""
-    counter = _Counter(func, arguments)
+def work_of(
+    func: Func,
+    arguments: Sequence[Any] | None = None,
+    counts: Callable[[Eqn], bool] = lambda _: True,
+) -> Work:
+    """The work of a thread of ``func``.
+
+    Args:
+        func: The kernel.
+        arguments: One per parameter; they tell extents.
+        counts: Whether an equation without regions counts.
+    """
+    counter = _Counter(func, arguments, counts)
     return Work(counter.region(func.body, 1.0), dict(counter.cost), counter.trips)
 
 
 class _Counter:
-    def __init__(self, func: Func, arguments: Sequence[Any] | None) -> None:
+    def __init__(
+        self, func: Func, arguments: Sequence[Any] | None, counts: Callable[[Eqn], bool]
+    ) -> None:
+        self.counts = counts
         given = zip(func.params, arguments, strict=True) if arguments is not None else ()
         self.arguments: Mapping[Var, Any] = dict(given)
         self.makers = {out: eqn for eqn in walk_eqns(func.body) for out in eqn.outputs}
@@ -83,7 +96,7 @@ class _Counter:
         for eqn in region.eqns:
             if eqn.regions:
                 total.add(self.control(eqn, times))
-            else:
+            elif self.counts(eqn):
                 total.add(self.simple(eqn, times))
         return total
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -171,7 +171,8 @@ def _require_arrays_of_function(interface: Interface, given: Mapping[str, Any]) 
             dtype = None if isinstance(element, StructType) else element_type(element)
             ndim = value.ndim + (len(element.extents) if isinstance(element, Dense) else 0)
         elif isinstance(value, np.ndarray):
-            dtype, ndim = scalar_of_numpy(value.dtype) or value.dtype, value.ndim
+            given_dtype = cast("np.dtype[Any]", value.dtype)
+            dtype, ndim = scalar_of_numpy(given_dtype) or given_dtype, value.ndim
         else:
             continue
         if (dtype, ndim) != (type_.dtype, type_.ndim):

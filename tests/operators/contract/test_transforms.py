@@ -94,10 +94,13 @@ def test_batches_of_nothing_have_the_shape_of_results(case: Case, library: str) 
     assert [tuple(f.shape) for f in found] == [(0, *a.shape) for a in alone]
 
 
+def _is_both(case: Any) -> bool:
+    """Whether an argument is differentiated with respect to, and has a batch."""
+    return bool(set(case.batched) & set(case.wrt))
+
+
 @pytest.mark.filterwarnings(r"ignore:.torch\.jit\.\w+. is deprecated")
-@pytest.mark.parametrize(
-    ("case", "library"), [p for p in BATCHED if set(p.values[0].batched) & set(p.values[0].wrt)]
-)
+@pytest.mark.parametrize(("case", "library"), [p for p in BATCHED if _is_both(p.values[0])])
 def test_gradients_and_batches_nest(case: Case, library: str) -> None:
     k = min(set(case.batched) & set(case.wrt))
     transforms: Any = torch.func if library == "torch" else jax
