@@ -37,6 +37,7 @@ from kernelcore.frontend.values.value import (
     Value,
     flatten,
     has_function,
+    substituted,
     unflatten,
 )
 from kernelcore.ir.builder import Builder
@@ -197,7 +198,8 @@ class _Specializer:
                 if isinstance(out.type, Scalar) and out.type != boolean:
                     is_fixed = wanted is not None and wanted.fixed
                     scope.inference.mark(out, variable, InferredType(out.type, is_fixed), ())
-        return unflatten(skeleton, outs)
+        given = {p: a for p, a in zip(func.params, atoms, strict=True) if isinstance(a, Var)}
+        return substituted(unflatten(skeleton, outs), given)
 
     def _rules(
         self, match: Match, func: Func, skeletons: tuple[Value, ...], skeleton: Value

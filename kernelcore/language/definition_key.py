@@ -240,8 +240,9 @@ class _Keys:
                 return name, [self.type_(m) for m in members]
             case Dense(kind, dtype, shape):
                 return kind, self.type_(dtype), shape
-            case StructType(name, fields):
-                return "struct", name, [(field, self.type_(member)) for field, member in fields]
+            case StructType(name, fields, defaults):
+                members = [(field, self.type_(member)) for field, member in fields]
+                return "struct", name, members, *defaults
             case ArrayOf(element, ndim, is_indexed):
                 return "array", element and self.type_(element), ndim, is_indexed
             case _:

@@ -190,10 +190,17 @@ _SUFFIXES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StructType:
-    """Named fields in a fixed order, laid out as a C compiler does."""
+    """Named fields in a fixed order, laid out as a C compiler does.
+
+    Attributes:
+        name: Of the class.
+        fields: Their names and types.
+        defaults: Numbers, or tuples of them, by the fields that start as them and not as zeros.
+    """
 
     name: str
     fields: tuple[tuple[str, Member], ...]
+    defaults: tuple[tuple[str, object], ...] = ()
 
     def field(self, name: str) -> Member | None:
         """The type of a field, or None."""

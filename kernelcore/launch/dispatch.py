@@ -13,9 +13,11 @@ from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.lazy import Deferred
+from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
-from kernelcore.runtime.flatten_arguments import leaves
+from kernelcore.runtime.flatten_arguments import empty_array, leaves
 from kernelcore.runtime.hooks import LaunchChecks, capture_sink, observer
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import current_stream
@@ -153,6 +155,27 @@ def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
             message = f"{kernel.name}(): {error.message}"
             raise KernelArgumentError(message, parameter.loc, error.remedy) from None
     return tuple(found)
+
+
+def with_empty_arrays(
+    kernel: Kernel, args: Sequence[Any], count: int, device: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """``args`` with arrays without elements for None, where an array is declared, in two parts.
+
+    Args:
+        kernel: The kernel; of parameters that may have several types, None stays.
+        args: The arguments.
+        count: How many are in the first part.
+        device: Where the launch was asked to run, or None.
+    """
+    found = list(args)
+    for k, (parameter, arg) in enumerate(zip(kernel.parameters, args, strict=False)):
+        if arg is None and isinstance(parameter.type, ArrayOf) and not parameter.type.is_indexed:
+            made = empty_array(parameter.type)
+            where = device if device is not None else device_of_arrays(args)
+            element = parameter.type.element
+            found[k] = made if where is None else Array(made, dtype=element, device=where)
+    return tuple(found[:count]), tuple(found[count:])
 
 
 def single_axes(kernel: Kernel, dim: Dims) -> frozenset[int]:

@@ -12,13 +12,14 @@ from kernelcore.language.effect import Effect
 
 # Derivatives that the disk cache knows are launched without the compiler.
 if TYPE_CHECKING:
-    from kernelcore.frontend import specialize
+    from kernelcore.frontend import doubts, specialize
     from kernelcore.ir.core import Func
     from kernelcore.launch.kernel import Kernel
     from kernelcore.passes import pipeline
     from kernelcore.passes.access import effects as access
     from kernelcore.passes.access import final_elements
 else:
+    doubts = Deferred("kernelcore.frontend.doubts")
     specialize = Deferred("kernelcore.frontend.specialize")
     pipeline = Deferred("kernelcore.passes.pipeline")
     access = Deferred("kernelcore.passes.access.effects")
@@ -65,12 +66,15 @@ def normal_form(kernel: Kernel) -> Func:
     if known is not None:
         return known
     types = None if kernel.is_generic else kernel.parameter_types
+    doubted = doubts.raised()
     with kernel.names.reading():
         func = specialize.specialize_kernel(kernel.pyfunc, types)
         func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
     if entry is None:
         return func
-    if kernel.find_entry() == entry:
+    if doubts.raised() > doubted:
+        kernel.__dict__["entry"] = None
+    elif kernel.find_entry() == entry:
         entry.store_func(func)
     else:
         # What it reads has changed meanwhile: launches follow.

@@ -11,7 +11,7 @@ from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred
-from kernelcore.launch.dispatch import Dims, execute
+from kernelcore.launch.dispatch import Dims, execute, with_empty_arrays
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.launch.recorded_launch import Launch
 from kernelcore.runtime.device import CPU
@@ -62,7 +62,8 @@ def launch(
             anything with the buffer protocol or DLPack) of the dtype and rank that the kernel
             declares, with any strides, and numbers for scalars. Arrays that the kernel writes are
             written in place. A kernelcore array without dimensions stands for its element where a
-            value is declared, a struct too; a Tape gives it a gradient if it requires one.
+            value is declared, a struct too; a Tape gives it a gradient if it requires one. None
+            stands for an array without elements, which is false as a condition.
         outputs: Arguments for the parameters that follow; a split for the reader only.
         adj_inputs: With ``adjoint``: one array or None per argument in ``inputs``. Cotangents of
             arguments are added to these arrays; those of a scalar to an array without dimensions.
@@ -92,6 +93,8 @@ def launch(
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
     given, kernel = kernel, kernel.current()
+    if any(a is None for a in inputs) or any(a is None for a in outputs):
+        inputs, outputs = with_empty_arrays(kernel, (*inputs, *outputs), len(inputs), device)
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     if is_plain:
         observing = _observing()

@@ -15,6 +15,7 @@ from kernelcore.language.types import (
     ArrayOf,
     Dense,
     Element,
+    Scalar,
     SourceType,
     StructType,
     element_type,
@@ -149,13 +150,25 @@ def field_values(type_: StructType, value: Any, name: str) -> list[Any]:
         values = struct_fields(type_, value)
     except KernelError as error:
         raise KernelArgumentError(f"{name}: {error.message}", remedy=error.remedy) from None
-    for (field, member), one in zip(type_.fields, values, strict=True):
-        if isinstance(member, ArrayOf) and one is None:
-            raise KernelArgumentError(
-                f"{name}.{field}: expected {member}, found nothing",
-                remedy=f"assign an array to field '{field}' of struct {type_}",
-            )
-    return values
+    pairs = zip(type_.fields, values, strict=True)
+    return [
+        empty_array(member) if one is None and isinstance(member, ArrayOf) else one
+        for (_, member), one in pairs
+    ]
+
+
+def empty_array(type_: ArrayOf) -> Any:
+    """What a kernel gets for None in place of an array: one without elements."""
+    outer = (0,) * type_.ndim
+    match type_.element:
+        case Scalar() as element:
+            return np.zeros(outer, element.numpy)
+        case Dense() as element:
+            return np.zeros((*outer, *element.extents), element.scalar.numpy)
+        case StructType() as element:
+            return np.zeros(outer, element.numpy)
+        case _:
+            return None
 
 
 def _indexed_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:

@@ -114,11 +114,12 @@ class StructValue:
 
     @classmethod
     def _zero(cls, name: str, member: Member) -> Any:
+        default: Any = dict(cls.kernel_type.defaults).get(name, 0)
         match member:
             case Scalar():
-                return member(0)
+                return member(default)
             case Dense():
-                return value_class(member)()
+                return value_class(member)(default) if default else value_class(member)()
             case StructType():
                 return cls._classes[name]()
             case ArrayOf():
@@ -225,7 +226,7 @@ def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
     if cls.__bases__ != (object,):
         raise KernelTypeError(": a struct has no base classes", remedy="repeat or nest the fields")
     texts = inspect.get_annotations(cls)
-    if not texts:
+    if not texts and any(not k.startswith("__") for k in vars(cls)):
         raise KernelTypeError(": no field is annotated", remedy="write a field as 'mass: float'")
     for name in _OWN:
         if name in cls.__dict__:
@@ -237,11 +238,6 @@ def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
     fields: list[tuple[str, Member]] = []
     classes: dict[str, type[StructValue]] = {}
     for name, text in texts.items():
-        if name in cls.__dict__:
-            raise KernelTypeError(
-                f", field '{name}': fields have no default values",
-                remedy="fields start as zeros; assign others after construction",
-            )
         if name.startswith("_") or name in _TAKEN:
             raise KernelTypeError(f", field '{name}': the name is taken", remedy="rename it")
         annotation = _evaluated(name, text, scope)
@@ -254,10 +250,12 @@ def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
         if isinstance(annotation, type) and issubclass(annotation, StructValue):
             classes[name] = annotation
     hidden = ("__dict__", "__weakref__", "__annotations__")
-    body: dict[str, Any] = {k: v for k, v in cls.__dict__.items() if k not in hidden}
+    body: dict[str, Any] = {k: v for k, v in cls.__dict__.items() if k not in (*hidden, *texts)}
     body["__slots__"] = ()
     body["__qualname__"] = cls.__qualname__
-    body["kernel_type"] = StructType(cls.__name__, tuple(fields))
+    given = [(n, m, vars(cls)[n]) for n, m in fields if vars(cls).get(n) is not None]
+    defaults = tuple((n, _default(n, m, value)) for n, m, value in given)
+    body["kernel_type"] = StructType(cls.__name__, tuple(fields), defaults)
     body["_classes"] = classes
     made = type(cls.__name__, (StructValue,), body)
     _newest[made.kernel_type] = made
@@ -286,6 +284,26 @@ def _evaluated(name: str, annotation: object, scope: dict[str, object]) -> objec
             f", field '{name}': {error}",
             remedy="annotations kept as text see the names around the class",
         ) from None
+
+
+def _default(name: str, member: Member, value: Any) -> Any:
+    """The default of a field as a number of Python, or a tuple of the components.
+
+    Raises:
+        KernelTypeError: The field holds an array or a struct, or the value has another type.
+    """
+    try:
+        match member:
+            case Scalar():
+                return take_scalar(member, value).item()
+            case Dense():
+                return tuple(np.asarray(value_class(member)(value)).ravel().tolist())
+            case _:
+                raise KernelTypeError(
+                    f"{member} has no default value", remedy="assign it after construction"
+                )
+    except KernelTypeError as error:
+        raise KernelTypeError(f", field '{name}': {error.message}", remedy=error.remedy) from None
 
 
 def _member(name: str, annotation: object) -> Member:

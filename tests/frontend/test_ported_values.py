@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from enum import IntFlag
 
 import numpy as np
 import pytest
@@ -228,3 +230,132 @@ def test_mistakes_of_functions_are_reported_once() -> None:
     with pytest.raises(kc.KernelNameError, match="3 errors") as caught:
         _ = kernel.func
     assert len(caught.value.others) == 2
+
+
+@kc.struct
+class Grid:
+    cells: A1
+    width: kc.float64 = 0.5
+    count: int
+    origin: kc.vec2d = kc.vec2d(1.0, 2.0)
+
+
+@kc.struct
+class Nothing:
+    pass
+
+
+@kc.func
+def grid_of(cells: A1, count: int) -> Grid:
+    grid = Grid()
+    grid.cells = cells
+    grid.count = count
+    return grid
+
+
+@kc.func
+def halves(grid: Grid, nothing: Nothing):
+    other = Grid(grid.cells, count=grid.count)
+    other.width = grid.width / 2.0
+    return other, grid.count
+
+
+def test_functions_return_structs_that_hold_arrays() -> None:
+    @kc.kernel
+    def kernel(x: A1, n: int, out: A1):
+        i = kc.tid()
+        grid = grid_of(x, n)
+        fine, count = halves(grid, Nothing())
+        if not Grid().cells and fine.cells:
+            out[i] = fine.cells[i] * fine.width + grid.origin.y + kc.float64(count)
+        for k in range(len(grid.cells)):
+            out[i] += grid.cells[k] * grid.width
+
+    x = RNG.normal(size=4)
+    out = agree(kernel, 4, [x, 3, np.zeros(4)])[2]
+    np.testing.assert_allclose(out, x / 4 + 5.0 + x.sum() / 2, 1e-14)
+    kc.gradcheck(kernel, 4, [x, 3], [np.zeros(4)])
+
+
+def test_returned_structs_hold_one_array() -> None:
+    @kc.func
+    def chosen(a: A1, b: A1, n: int):
+        if n > 1:
+            return Grid(a)
+        return Grid(b)
+
+    @kc.kernel
+    def kernel(x: A1, y: A1, n: int):
+        grid = chosen(x, y, n)
+        grid.cells[0] = 1.0
+
+    with pytest.raises(kc.KernelTypeError, match="another array than that of another return"):
+        _ = kernel.func
+
+    @kc.kernel
+    def unassigned(x: A1):
+        grid = Grid()
+        grid.cells[0] = x[0]
+
+    with pytest.raises(kc.KernelTypeError, match="no array was assigned to"):
+        _ = unassigned.func
+
+
+def test_fields_have_default_values() -> None:
+    grid = Grid(count=2)
+    assert (grid.width, grid.count, grid.origin) == (0.5, 2, kc.vec2d(1.0, 2.0))
+    assert grid.cells is None
+    assert Nothing() == pickle.loads(pickle.dumps(Nothing()))
+    assert pickle.loads(pickle.dumps(grid)).width == 0.5
+    with pytest.raises(kc.KernelTypeError, match="'count'"):
+
+        @kc.struct
+        class Wrong:
+            count: int = 1.5
+
+
+@kc.struct
+class Inputs:
+    x: A1
+    scale: kc.float64
+
+
+def test_none_stands_for_an_empty_array() -> None:
+    @kc.kernel
+    def kernel(given: Inputs, y: A1, out: A1):
+        i = kc.tid()
+        out[i] = given.scale
+        if given.x:
+            out[i] += given.x[i]
+        if y:
+            out[i] *= y[i]
+
+    x, y = RNG.normal(size=3), RNG.normal(size=3)
+    for inner, outer in ((x, y), (None, y), (x, None), (None, None)):
+        want = (2.0 + (0.0 if inner is None else x)) * (1.0 if outer is None else y)
+        for mode in ("release", "debug", "python"):
+            out = np.zeros(3)
+            kc.config.mode = mode
+            try:
+                kc.launch(kernel, 3, [Inputs(x=inner, scale=2.0), outer], [out])
+            finally:
+                kc.config.mode = "release"
+            np.testing.assert_array_equal(out, want)
+
+
+class Flags(IntFlag):
+    ON = 1
+    FAST = 2
+
+
+def test_numbers_and_flags_are_bools() -> None:
+    @kc.kernel
+    def kernel(is_on: bool, out: A1):
+        i = kc.tid()
+        if is_on:
+            out[i] = 1.0
+
+    for given in (1, Flags.FAST, Flags.ON & Flags.FAST, np.int32(2), 0, True):
+        out = np.zeros(1)
+        kc.launch(kernel, 1, [given], [out])
+        assert out[0] == bool(given)

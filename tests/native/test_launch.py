@@ -112,7 +112,7 @@ def test_values_are_converted_exactly(dtype: int, numpy_type: Any, values: list[
 @pytest.mark.parametrize(
     ("dtype", "value", "found"),
     [
-        (kernels.BOOL, 1, "expected a bool value, found int"),
+        (kernels.BOOL, 1.0, "expected a bool value, found float"),
         (kernels.INT32, 2**31, "found 2147483648, which is out of its range"),
         (kernels.INT64, -(2**63) - 1, "which is out of its range"),
         (kernels.INT32, 1.0, "expected an int32 value, found float"),

@@ -228,12 +228,12 @@ def test_definitions_that_are_no_structs() -> None:
     def no_fields() -> None:
         @struct
         class Empty:
-            pass
+            mass = 1.0
 
     def default() -> None:
         @struct
         class Default:
-            mass: float = 1.0
+            mass: float = "heavy"
 
     def unknown_type() -> None:
         @struct
@@ -291,7 +291,7 @@ def test_definitions_that_are_no_structs() -> None:
     refused(own_constructor, "struct Own: structs have a __init__ of their own")
     refused(lambda: struct(cast("Any", 3)), "@struct takes a class, found 3")
     refused(no_fields, "struct Empty: no field is annotated")
-    refused(default, "struct Default, field 'mass': fields have no default values")
+    refused(default, "struct Default, field 'mass': expected float32, found 'heavy'")
     refused(unknown_type, "struct Unknown, field 'name': unsupported annotation <class 'str'>")
     refused(undefined, "struct Undefined, field 'x': name 'missing' is not defined")
     refused(pattern, "struct Pattern, field 'x': unsupported annotation")
@@ -308,7 +308,7 @@ def test_a_definition_error_says_where() -> None:
 
         @struct
         class Empty:
-            pass
+            mass = 1.0
 
     assert caught.value.loc is not None
     assert caught.value.loc.file == __file__

@@ -126,10 +126,18 @@ uint64_t integer_value(const LaunchDescriptor& descriptor, size_t index, PyObjec
                                                  : integer_help(dtype));
 }
 
+/// Whether `text` names a dtype of integers or of truth values.
+bool is_integer_text(std::string_view text) {
+  return text == "bool" || text.starts_with("int") || text.starts_with("uint");
+}
+
 bool bool_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   if (object == Py_True) return true;
   if (object == Py_False) return false;
-  if (PyLong_Check(object) == 0 && PyFloat_Check(object) == 0 && dtype_text(object, -1) == "bool") {
+  // Integers and flags are true unless zero, as in conditions of kernels.
+  bool is_integer = PyLong_Check(object) != 0 ||
+                    (PyFloat_Check(object) == 0 && is_integer_text(dtype_text(object, -1)));
+  if (is_integer) {
     int truth = PyObject_IsTrue(object);
     if (truth >= 0) return truth != 0;
     PyErr_Clear();

@@ -27,7 +27,7 @@ from kernelcore.frontend.values.literal_types import (
     truncated,
     widest,
 )
-from kernelcore.frontend.values.value import ArrayView, Value, describe_type
+from kernelcore.frontend.values.value import ArrayView, NullArray, Static, Value, describe_type
 from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
 from kernelcore.language.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
@@ -293,6 +293,8 @@ def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
         least = [const(scope.inference.current_type(n), 0, loc) for n in ends]
         found = [scope.builder.emit(_LESS, a, n) for a, n in zip(least, ends, strict=True)]
         return reduce(lambda one, other: logical(scope, ast.And, one, other), found)
+    if isinstance(value, Static) and isinstance(value.obj, NullArray):
+        return Const(boolean, False)
     one = scalar(value, loc)
     if isinstance(one, UntypedLiteral):
         return Const(boolean, bool(one.value))

@@ -39,6 +39,7 @@ from kernelcore.frontend.values.selection import (
 from kernelcore.frontend.values.value import (
     ArrayView,
     CompositeValue,
+    NullArray,
     Static,
     Value,
     describe_type,
@@ -314,6 +315,8 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
             return Static(type_.dtype)
         case "length", CompositeValue(Dense() as type_, _):
             return UntypedLiteral(type_.extents[0])
+        case "shape", Static(NullArray(type_)):
+            return (UntypedLiteral(0),) * type_.ndim
         case "dtype" | "length" | "shape", Static(Dense() as type_):
             return host_value(getattr(value_class(type_), node.attr), ast.unparse(node), loc)
         case "shape", CompositeValue(Dense() as type_, _):

@@ -64,7 +64,7 @@ class VariableTarget:
     """A part of a composite variable, and the selections that lead to it."""
 
     name: str
-    type: Element
+    type: Element | ArrayOf
     path: tuple[Selection, ...] = ()
 
     def whole(self, scope: Scope) -> CompositeValue:
@@ -98,7 +98,7 @@ def find_target(scope: Scope, node: ast.Subscript | ast.Attribute) -> Assignment
         KernelTypeError: It is no part of a variable, and no array element.
         KernelSyntaxError: It cannot be assigned.
     """
-    found = _owner(scope, node)
+    found = _array_field(scope, node) or _owner(scope, node)
     if isinstance(found, ArrayView):
         raise KernelTypeError(
             f"'{ast.unparse(node)}' is {describe_type(found)}: it is assigned as a whole",
@@ -123,6 +123,24 @@ def updated_target(scope: Scope, target: ast.Attribute | ast.Subscript) -> Assig
             "assign the index to a variable first",
         )
     return found
+
+
+def _array_field(scope: Scope, node: ast.Subscript | ast.Attribute) -> VariableTarget | None:
+    """The field of a struct variable that ``node`` names, if arrays are assigned to it."""
+    root = node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(node, ast.Attribute) or not isinstance(root, ast.Name):
+        return None
+    if not isinstance(scope.get(root.id), CompositeValue):
+        return None
+    owner = _owner(scope, node.value)
+    if not isinstance(owner, VariableTarget) or not isinstance(owner.type, StructType):
+        return None
+    selection = select_field(owner.type, node, scope.loc(node))
+    if not isinstance(selection.type, ArrayOf):
+        return None
+    return VariableTarget(owner.name, selection.type, (*owner.path, selection))
 
 
 def _owner(scope: Scope, node: ast.expr) -> ArrayView | AssignmentTarget:
@@ -179,8 +197,11 @@ def _part(
     path = (*owner.path, selection)
     if isinstance(selection.type, ArrayOf):
         found = VariableTarget(owner.name, type_, path).load(scope)
-        assert isinstance(found, ArrayView)
-        return found
+        if isinstance(found, ArrayView):
+            return found
+        raise KernelTypeError(
+            f"'{ast.unparse(node)}' is {describe_type(found)}", loc, "assign an array to it first"
+        )
     return VariableTarget(owner.name, selection.type, path)
 
 

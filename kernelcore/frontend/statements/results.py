@@ -9,6 +9,7 @@ from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, scalar, settle
 from kernelcore.frontend.statements.branch import RESULT, RETURN
 from kernelcore.frontend.values.composite import zeros
+from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
@@ -22,11 +23,19 @@ from kernelcore.frontend.values.value import (
     Value,
     describe_type,
     flatten,
+    split,
 )
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.language.flatten import scalars_of
-from kernelcore.language.types import ArrayOf, Scalar, SourceType, TypeClass
+from kernelcore.language.types import (
+    ArrayOf,
+    Scalar,
+    SourceType,
+    StructType,
+    TypeClass,
+    has_layout,
+)
 
 
 class Results:
@@ -51,6 +60,10 @@ class Results:
         self.implied = implied
         self.inferred_types: list[InferredType] | None = None
         self.prepared: list[InferredType] = []
+        held = [t for t in annotated or () if isinstance(t, StructType) and not has_layout(t)]
+        # Which arrays a struct holds is known where it is returned.
+        self.promised = tuple(annotated or ()) if held else None
+        annotated = None if held else annotated
         self.has_promise = annotated is not None
         self.skeleton: Value | None = None
         if annotated is not None:
@@ -78,9 +91,20 @@ class Results:
         loc = scope.loc(node)
         if self.implied is not None:
             value = self.implied(scope)
-        skeleton, leaves = flatten(value)
-        values = [_returned(leaf, loc) for leaf in leaves]
         members = value if isinstance(value, tuple) else (value,)
+        if self.promised is not None:
+            if len(members) != len(self.promised):
+                raise KernelTypeError(
+                    f"return of {len(members)} values, where the annotation says "
+                    f"{len(self.promised)} values",
+                    loc,
+                    self._remedy(),
+                )
+            pairs = zip(members, self.promised, strict=True)
+            members = tuple(converted(scope, member, type_, loc) for member, type_ in pairs)
+            value = members if isinstance(value, tuple) else members[0]
+        skeleton, leaves = split(value)
+        values = [_returned(leaf, loc) for leaf in leaves]
         if any(isinstance(m, ArrayView | Static) for m in members):
             raise KernelTypeError(
                 f"return of {describe_type(members[0])}",
@@ -91,6 +115,12 @@ class Results:
             self.inferred_types = [self._infer(scope, k, v) for k, v in enumerate(values)]
             self.skeleton = skeleton
         if skeleton != self.skeleton:
+            if flatten(skeleton)[0] == flatten(self.skeleton)[0]:
+                raise KernelTypeError(
+                    "the returned struct holds another array than that of another return",
+                    loc,
+                    "return the same arrays, or choose between them by a number in the struct",
+                )
             raise self._mismatch(value, loc)
         for k, leaf in enumerate(values):
             self._give_one(scope, k, leaf, loc)

@@ -14,6 +14,7 @@ from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.expressions.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.values.conversion import converted, converted_atoms
+from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
     ArrayView,
@@ -24,6 +25,7 @@ from kernelcore.frontend.values.value import (
     build,
     describe_type,
     flatten,
+    null_array,
     unflatten,
 )
 from kernelcore.ir.builder import zero
@@ -35,10 +37,10 @@ from kernelcore.language.types import (
     ArrayOf,
     Dense,
     Element,
+    Member,
     Scalar,
     StructType,
     boolean,
-    has_layout,
 )
 
 _WHERE = BUILTINS["where"].op
@@ -216,15 +218,8 @@ def _product_remedy(kinds: Sequence[str]) -> str:
 
 
 def zeros(type_: Element, loc: SrcLoc | None) -> Value:
-    """The value of ``type_`` whose scalars are all zero.
-
-    Raises:
-        KernelTypeError: It holds an array.
-    """
-    if not has_layout(type_):
-        raise KernelTypeError(
-            f"struct {type_} holds arrays, which have no zero value", loc, "give every field"
-        )
+    """The value of ``type_`` whose scalars are all zero, and whose arrays are empty."""
+    del loc
     return build(type_, iter([zero(s) for s in scalars_of(type_)]))
 
 
@@ -346,8 +341,7 @@ def _struct(
             problem = f"'{unknown[0]}': {what}"
         raise KernelTypeError(f"{type_}(): {problem}", loc, f"its fields are {', '.join(names)}")
     given.update(keywords)
-    if not given:
-        return zeros(type_, loc)
+    defaults = dict(type_.defaults)
     members: list[Value] = []
     for name, member in type_.fields:
         if name in given:
@@ -357,12 +351,21 @@ def _struct(
                 raise KernelTypeError(
                     f"{type_}(): field '{name}': {error.message}", loc, error.remedy
                 ) from None
+        elif name in defaults:
+            members.append(_default(scope, member, defaults[name], loc))
         elif isinstance(member, ArrayOf):
-            raise KernelTypeError(
-                f"{type_}(): field '{name}' is missing, an {member}",
-                loc,
-                "arrays have no zero value: give one",
-            )
+            members.append(null_array(member))
+        elif isinstance(member, StructType):
+            members.append(_struct(scope, member, (), {}, loc))
         else:
             members.append(zeros(member, loc))
     return CompositeValue(type_, tuple(members))
+
+
+def _default(scope: Scope, member: Member, value: object, loc: SrcLoc | None) -> Value:
+    """The default ``value`` of a field of type ``member``."""
+    found = host_value(value, "default", loc)
+    if isinstance(member, Dense):
+        flat = found if isinstance(found, tuple) else (found,)
+        return CompositeValue(member, tuple(_component(scope, member, v, loc) for v in flat))
+    return cast(scope, member, found, loc) if isinstance(member, Scalar) else found

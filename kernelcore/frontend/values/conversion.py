@@ -13,6 +13,7 @@ from kernelcore.frontend.values.value import (
     Value,
     describe_type,
     flatten,
+    null_array,
 )
 from kernelcore.ir.core import Atom
 from kernelcore.language.annotations import words_of
@@ -37,6 +38,8 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
         case ArrayOf(element=element, ndim=ndim) if isinstance(value, ArrayView) and (
             value.element == element and len(value.free) == ndim
         ):
+            return value
+        case ArrayOf() if value == null_array(want):
             return value
         case _:
             remedy = None

@@ -6,9 +6,10 @@ IR carries it (loops, branches, calls), and put together again with ``unflatten`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -91,6 +92,19 @@ class Static:
     obj: object
 
 
+@dataclass(frozen=True, slots=True)
+class NullArray:
+    """What a field of type ``type`` is before an array is assigned: an array that is empty."""
+
+    type: ArrayOf
+
+
+@cache
+def null_array(type_: ArrayOf) -> Static:
+    """The value of an array field without an array; one object per type."""
+    return Static(NullArray(type_))
+
+
 # Names of Python classes whose objects error messages call functions.
 _FUNCTIONS = (
     "function",
@@ -111,7 +125,7 @@ def has_function(value: Value) -> bool:
     """Whether a function is a part of ``value``."""
     match value:
         case Static(obj):
-            return not isinstance(obj, Scalar | Dense | StructType | type)
+            return not isinstance(obj, Scalar | Dense | StructType | NullArray | type)
         case CompositeValue(_, members):
             return any(has_function(m) for m in members)
         case tuple():
@@ -162,6 +176,24 @@ def unflatten(skeleton: Value, leaves: Iterable[Leaf]) -> Value:
     return out
 
 
+def split(value: Value) -> tuple[Value, list[Leaf]]:
+    """As ``flatten``, with arrays left where they are."""
+    leaves: list[Leaf] = []
+
+    def take(leaf: Leaf) -> Leaf | Hole:
+        if isinstance(leaf, Var) and not isinstance(leaf.type, Scalar):
+            return leaf
+        leaves.append(leaf)
+        return HOLE
+
+    return _mapped(value, take), leaves
+
+
+def substituted(value: Value, arrays: Mapping[Var, Leaf]) -> Value:
+    """``value`` with other arrays in the place of those in ``arrays``."""
+    return _mapped(value, lambda leaf: arrays.get(leaf, leaf) if isinstance(leaf, Var) else leaf)
+
+
 def hole_count(skeleton: Value) -> int:
     """How many leaves a value of this skeleton has."""
     holes: list[Hole] = []
@@ -179,8 +211,8 @@ def build(type_: Element, scalars: Iterator[Leaf]) -> Value:
         case StructType(fields=fields):
             members: list[Value] = []
             for _, member in fields:
-                assert not isinstance(member, ArrayOf)
-                members.append(build(member, scalars))
+                is_array = isinstance(member, ArrayOf)
+                members.append(null_array(member) if is_array else build(member, scalars))
             return CompositeValue(type_, tuple(members))
 
 
@@ -221,6 +253,8 @@ def describe_object(obj: object) -> str:
     match obj:
         case Scalar() | Dense() | StructType():
             return f"the type {obj}"
+        case NullArray(type_):
+            return f"an {type_} that no array was assigned to"
         case type():
             return f"the type {obj.__name__}"
         case ModuleType():

@@ -211,6 +211,10 @@ class ArrayView:
             return tuple(map(len, self.tables))
         return self.data.shape[: self.ndim]
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The elements; fields of structs take what has them."""
+        return np.asarray(self.data, dtype)
+
     def __bool__(self) -> bool:
         return 0 not in self.shape
 

@@ -33,7 +33,7 @@ from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.array.indexed_array import IndexedArray
-from kernelcore.runtime.flatten_arguments import field_values, leaves
+from kernelcore.runtime.flatten_arguments import empty_array, field_values, leaves
 from kernelcore.runtime.structs import struct_class
 
 _MANY_THREADS = 1_000_000
@@ -89,8 +89,10 @@ def run(
         memory.give_back()
 
 
-def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
+def _value(name: str, type_: Any, given: Any, memory: Memory) -> Any:
     """An argument as the kernel sees it."""
+    is_missing = given is None and isinstance(type_, ArrayOf)
+    arg: Any = empty_array(type_) if is_missing else given
     match type_:
         case ArrayOf(is_indexed=True):
             data = memory.taken(_array(name, type_, getattr(arg, "data", arg)))
