@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -49,6 +49,9 @@ from kernelcore.operators import (
     roles,
 )
 
+# Shapes of calls of one kernel that are remembered.
+MOST_SHAPES = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -56,6 +59,22 @@ class Call:
 
     launch: Launch
     operands: Operands
+    # Shapes that were checked: those of calls are the same most of the time.
+    _known: set[tuple[tuple[Any, ...], ...]] = field(
+        default_factory=set[tuple[tuple[Any, ...], ...]], repr=False
+    )
+
+    def check_extents(self, shapes: tuple[tuple[Any, ...], ...]) -> None:
+        """Refuse operands of ``shapes`` that do not fit the kernel or the launch.
+
+        Raises:
+            KernelArgumentError: Naming the parameter.
+        """
+        if shapes in self._known:
+            return
+        self.launch.operation.check_extents(shapes)
+        if len(self._known) < MOST_SHAPES:
+            self._known.add(shapes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +134,23 @@ class JaxKernel(JaxFunction):
         if self._integers:
             given = dict(zip(self._named.names, self._named.bind(args, named), strict=True))
             launch_dims, output_dims = self._known_dims(launch_dims, output_dims, given)
-        bound, leaves, shape = self._bound(launch_dims, output_dims).bind(args, named)
+        has_dims = launch_dims is not None or output_dims is not None
+        kernels = self._bound(launch_dims, output_dims) if has_dims else self._default
+        bound, leaves, shape = kernels.bind(args, named)
         call = self._call(bound)
         operands = call.operands.values(leaves)
-        call.launch.operation.check_extents([np.shape(x) for x in operands])
+        call.check_extents(tuple(np.shape(x) for x in operands))
         found = bound.restored(bind(operands, call.launch), shape)
         return bound.unflatten(found, operands)
 
     def default_operation(self) -> Operation:
         """What a call computes that gives no shapes."""
-        return self._bound(None, None).of({}).operation
+        return self._default.of({}).operation
+
+    @cached_property
+    def _default(self) -> BoundKernels:
+        """The kernel with the shapes of calls that give none."""
+        return self._bound(None, None)
 
     @cached_property
     def _declaration(self) -> Declaration:
