@@ -93,8 +93,10 @@ def launch(
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
     given, kernel = kernel, kernel.current()
-    if any(a is None for a in inputs) or any(a is None for a in outputs):
-        inputs, outputs = with_empty_arrays(kernel, (*inputs, *outputs), len(inputs), device)
+    for arg in (*inputs, *outputs):
+        if arg is None:
+            inputs, outputs = with_empty_arrays(kernel, (*inputs, *outputs), len(inputs), device)
+            break
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     if is_plain:
         observing = _observing()

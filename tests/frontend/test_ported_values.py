@@ -359,3 +359,34 @@ def test_numbers_and_flags_are_bools() -> None:
         out = np.zeros(1)
         kc.launch(kernel, 1, [given], [out])
         assert out[0] == bool(given)
+
+
+@kc.struct
+class Spring:
+    stiffness: kc.float64
+    rest: kc.vec2d
+
+
+@kc.func
+def energy(s: Spring, x: kc.vec2d) -> kc.float64:
+    d = x - s.rest
+    return 0.5 * s.stiffness * kc.dot(d, d)
+
+
+@kc.func_grad(energy)
+def _energy_gradient(s: Spring, x: kc.vec2d, ct: kc.float64):
+    d = x - s.rest
+    kc.adjoint[s.stiffness] += 0.5 * kc.dot(d, d) * ct
+    kc.adjoint[s.rest] -= s.stiffness * ct * d
+    kc.adjoint[x.x] += s.stiffness * ct * d.x
+    kc.adjoint[x[1]] += s.stiffness * ct * d.y
+
+
+def test_the_cotangent_of_a_part_is_a_part_of_the_cotangent() -> None:
+    @kc.kernel
+    def kernel(k: A1, x: kc.array(dtype=kc.vec2d), out: A1):
+        i = kc.tid()
+        out[i] = energy(Spring(k[i], 2.0 * x[i] + kc.vec2d(1.0)), x[i])
+
+    args = [RNG.normal(size=3), RNG.normal(size=(3, 2))]
+    kc.gradcheck(kernel, 3, args, [np.zeros(3)])

@@ -75,6 +75,15 @@ def refuse_adjoint_syntax(source: Source) -> None:
             )
 
 
+def _with_root(node: ast.expr, root: ast.expr) -> Any:
+    """``node``, a part of a variable, as a part of ``root``."""
+    if isinstance(node, ast.Attribute):
+        return ast.Attribute(_with_root(node.value, root), node.attr, ast.Load())
+    if isinstance(node, ast.Subscript):
+        return ast.Subscript(_with_root(node.value, root), node.slice, ast.Load())
+    return root
+
+
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, source: Source, params: Mapping[str, bool]) -> None:
         self.source = source
@@ -94,15 +103,18 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if not self.is_adjoint(node.value):
             return self.generic_visit(node)
-        name = node.slice.id if isinstance(node.slice, ast.Name) else None
+        part = node.slice
+        while isinstance(part, ast.Attribute | ast.Subscript):
+            part = part.value
+        name = part.id if isinstance(part, ast.Name) else None
         if name is None or name not in self.params:
             known = ", ".join(n for n, is_float in self.params.items() if is_float) or "none"
             raise KernelTypeError(
                 f"kc.adjoint[...] takes a parameter of the function, "
                 f"found '{ast.unparse(node.slice)}'",
                 self.source.loc(node),
-                f"the parameters with cotangents are {known}; parts of one follow it: "
-                "kc.adjoint[v].x, kc.adjoint[a][i]",
+                f"the parameters with cotangents are {known}; parts of one are "
+                "kc.adjoint[v].x or kc.adjoint[v.x], kc.adjoint[a][i]",
             )
         if not self.params[name]:
             raise KernelTypeError(
@@ -110,7 +122,12 @@ class _Rewriter(ast.NodeTransformer):
                 self.source.loc(node),
                 "leave it out",
             )
-        return ast.copy_location(ast.Name(cotangent_name(name), node.ctx), node)
+        if part is node.slice:
+            return ast.copy_location(ast.Name(cotangent_name(name), node.ctx), node)
+        # ``adjoint[x.field]`` is ``adjoint[x].field``.
+        found = _with_root(node.slice, ast.Name(cotangent_name(name), ast.Load()))
+        found.ctx = node.ctx
+        return ast.fix_missing_locations(ast.copy_location(found, node))
 
     def is_adjoint(self, node: ast.expr) -> bool:
         """Whether ``node`` is a dotted name of ``adjoint``."""

@@ -76,9 +76,9 @@ def _needs_target(scope: Scope, loop: ast.For, target: str) -> bool:
     """Whether the body indexes a composite variable by ``target``, or has it in ``static``."""
     assigned = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id not in scope.env}
     for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and _is_static(scope, node):
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            if target in names:
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            names = {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)}
+            if target in names and _is_static(scope, node):
                 return True
         if not isinstance(node, ast.Subscript):
             continue
