@@ -62,7 +62,7 @@ class _Specialisation:
     replays: dict[Program, Replay] = field(default_factory=dict[Program, Replay])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JaxCallable(JaxFunction):
     """A Python function that launches kernels, for JAX values; ``jax_callable`` makes it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from inspect import Signature, signature
 from typing import Any
 
 from kernelcore.operators import Spec, cached_property, pickling
@@ -20,6 +21,17 @@ class JaxFunction(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", self.pyfunc.__name__)
         object.__setattr__(self, "__doc__", self.pyfunc.__doc__)
+        object.__setattr__(self, "__wrapped__", self.pyfunc)
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self.__call__)
+
+    @abstractmethod
+    def __call__(self, *args: Any, **named: Any) -> Any: ...
+
+    def __repr__(self) -> str:
+        return f"<JAX operator {self.pyfunc.__module__}.{self.pyfunc.__qualname__}>"
 
     @property
     @abstractmethod

@@ -77,7 +77,7 @@ class Call:
             self._known.add(shapes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JaxKernel(JaxFunction):
     """A kernel as a function of JAX values; ``jax_kernel`` makes it.
 

@@ -27,6 +27,7 @@ class OperatorFunction:
         self.__name__ = self.__qualname__ = pyfunc.__name__
         self.__module__ = pyfunc.__module__
         self.__doc__ = pyfunc.__doc__
+        self.__wrapped__ = pyfunc
         self.__signature__ = Signature(
             [
                 Parameter(

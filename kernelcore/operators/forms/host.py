@@ -171,7 +171,7 @@ def _require_arrays_of_function(interface: Interface, given: Mapping[str, Any]) 
             dtype = None if isinstance(element, StructType) else element_type(element)
             ndim = value.ndim + (len(element.extents) if isinstance(element, Dense) else 0)
         elif isinstance(value, np.ndarray):
-            given_dtype = cast("np.dtype[Any]", value.dtype)
+            given_dtype = cast("Any", value).dtype
             dtype, ndim = scalar_of_numpy(given_dtype) or given_dtype, value.ndim
         else:
             continue

@@ -2,7 +2,10 @@
 
 from typing import Any, assert_type
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import torch
 
 import kernelcore as kc
 
@@ -147,7 +150,7 @@ def swish(x: kc.arraynd[float], slope: float, y: kc.arraynd[float]):
 
 assert_type(scale, kc.Kernel)
 x = kc.array([1.0, 2.0], dtype=float, requires_grad=True)
-y = kc.zeros(2, dtype=kc.float32)
+y = kc.zeros(2, dtype=kc.float32, requires_grad=True)
 with kc.Tape() as tape:
     kc.launch(scale, dim=2, inputs=[x], outputs=[y])
 tape.backward(grads={y: kc.ones(2, dtype=float)})
@@ -162,3 +165,63 @@ generic = kc.overload(scale, [kc.array[float], kc.array[float]])
 assert_type(generic, kc.Kernel)
 print(swish(np.ones((2, 3), np.float32), 2.0).shape)
 print(kc.__version__, scale.inspect("ir"), scale.name, kc.config.mode)
+
+
+@kc.op(launch_dims=("h", "w"), output_dims={"image": ("h", "w")})
+@kc.kernel
+def splat(centers: kc.array[kc.vec2], h: int, w: int, image: kc.array2d[float]):
+    i, j = kc.tid()
+    for k in range(centers.shape[0]):
+        d = centers[k] - kc.vec2(float(i), float(j))
+        image[i, j] += kc.exp(-kc.dot(d, d))
+
+
+@kc.op(outputs="y")
+@kc.kernel
+def scaled(x: kc.array[Any], a: Any, y: kc.array[Any]):
+    i = kc.tid()
+    y[i] = a * x[i]
+
+
+@kc.op
+def twice(x: kc.array[float], y: kc.array[float]):
+    inner = kc.zeros(x.shape, dtype=float)
+    kc.launch(scale, x.shape[0], inputs=[x], outputs=[inner])
+    kc.launch(scale, x.shape[0], inputs=[inner], outputs=[y])
+
+
+class Swish(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return swish(x, self.slope) + swish.torch(x, 2.0)
+
+
+model = torch.compile(Swish(), fullgraph=True)
+images = [splat(torch.rand(4, 2, requires_grad=True), 8, 8), splat(torch.rand(4, 2), h=8, w=4)]
+loss = torch.nn.functional.mse_loss(images[0], torch.zeros(8, 8))
+loss.backward()
+batch = torch.func.vmap(swish, in_dims=(0, None))(torch.rand(2, 3), 1.5)
+torch.library.opcheck(swish.overload, (torch.rand(3), 2.0))
+
+
+@jax.jit
+def objective(x: jax.Array, slope: float) -> jax.Array:
+    return swish(x, slope).sum() + twice(x).sum() + swish.jax(x, slope)[0].sum()
+
+
+slopes = jax.grad(objective)(jnp.ones(3), 2.0)
+rows = jax.vmap(lambda x: scaled(x, 0.5))(jnp.ones((2, 3)))
+kc.launch(scale, 3, inputs=[torch.rand(3)], outputs=[torch.zeros(3)])
+report = kc.explain(scale, np.ones(8, np.float32), np.zeros(8, np.float32))
+print(report)
+report.save("page.html")
+print(splat.cost(np.ones((4, 2), np.float32), 8, 8).flops, twice.kernel)
+with kc.python_mode():
+    scaled(np.ones(3), 2.0)
+kc.config.check_finite = True
+kc.compile_all([scale], progress=True)
+text = kc.kernel(source="def set_two(x: kc.array[float]):\n    x[kc.tid()] = 2.0")
+assert_type(text, kc.Kernel)
