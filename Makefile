@@ -53,7 +53,7 @@ test-jax-newest:
 # module; KC_FUZZ_SEED chooses other programs.
 fuzz: fuzz-values fuzz-derivatives
 
-# Short programs from the seed FIRST on, by two processes; for KIND see tests/fuzz/campaign.py.
+# Short programs from the seed FIRST on, by two processes; tests/fuzz/campaign.py lists the KINDs.
 FIRST ?= 0
 COUNT ?= 100000
 KIND ?= values
