@@ -293,6 +293,13 @@ def test_returned_structs_hold_one_array() -> None:
         _ = kernel.func
 
     @kc.kernel
+    def empty(out: A1):
+        grid = Grid()
+        out[0] = kc.float64(len(grid.cells) + grid.cells.shape[0] + 1)
+
+    assert run_both(empty, 1, [np.zeros(1)])[0] == [1.0]
+
+    @kc.kernel
     def unassigned(x: A1):
         grid = Grid()
         grid.cells[0] = x[0]

@@ -29,6 +29,7 @@ from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
     ArrayView,
     CompositeValue,
+    NullArray,
     Static,
     Value,
     describe_object,
@@ -178,6 +179,8 @@ def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
             return extent(scope, view, 0, loc)
         case [CompositeValue(Dense() as type_, _)] if node.args:
             return UntypedLiteral(type_.extents[0])
+        case [Static(NullArray())] if node.args:
+            return UntypedLiteral(0)
         case [tuple() as members] if node.args:
             return UntypedLiteral(len(members))
         case _:
