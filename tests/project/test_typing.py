@@ -118,3 +118,15 @@ def test_no_code_switches_rules_off() -> None:
 def test_packages_say_that_they_are_typed() -> None:
     for name in ("kernelcore", *ADAPTERS):
         assert (ROOT / name / "py.typed").is_file()
+
+
+def test_the_code_of_users_runs(tmp_path: Path) -> None:
+    # Kernels do not call functions for type checkers.
+    lines = (HERE / "user_code.py").read_text().splitlines()
+    path = tmp_path / "user_code.py"
+    path.write_text("\n".join(n for n in lines if not n.lstrip().startswith("assert_type(")))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")

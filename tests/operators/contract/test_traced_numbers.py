@@ -117,3 +117,23 @@ def test_jax_traces_once() -> None:
     for value in VALUES:
         np.testing.assert_array_equal(call(x, value), square(x, value))
     assert traced == 1
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_jax_traces_as_often_as_for_a_product(static: bool) -> None:
+    strong = [] if static else [np.float32(2.0), jnp.float32(2.5), jnp.asarray(1.5), 3]
+    counts: list[int] = []
+    for function in (lambda x, a: x * a * x, lambda x, a: square(x, a)):
+        traced: list[None] = []
+
+        def call(x: Any, a: Any, function: Any = function, traced: Any = traced) -> Any:
+            traced.append(None)
+            return function(x, a)
+
+        x = jnp.arange(4, dtype=jnp.float32)
+        square(x, 1.0)
+        compiled = jax.jit(call, static_argnums=1 if static else ())
+        for value in (*VALUES, *strong, *VALUES):
+            np.testing.assert_allclose(compiled(x, value), float(value) * x * x, rtol=1e-6)
+        counts.append(len(traced))
+    assert counts[1] <= counts[0]

@@ -218,9 +218,9 @@ kc.launch(scale, 3, inputs=[torch.rand(3)], outputs=[torch.zeros(3)])
 report = kc.explain(scale, np.ones(8, np.float32), np.zeros(8, np.float32))
 print(report)
 report.save("page.html")
-print(splat.cost(np.ones((4, 2), np.float32), 8, 8).flops, twice.kernel)
+print(splat.cost(np.ones((4, 2), np.float32), 8, 8).flops, splat.kernel.name)
 with kc.python_mode():
-    scaled(np.ones(3), 2.0)
+    scaled(np.ones(3, np.float32), 2.0)
 kc.config.check_finite = True
 kc.compile_all([scale], progress=True)
 text = kc.kernel(source="def set_two(x: kc.array[float]):\n    x[kc.tid()] = 2.0")
