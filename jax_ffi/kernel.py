@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -19,8 +18,6 @@ from jax_ffi.function import JaxFunction
 from jax_ffi.fusion import require_arithmetic
 from jax_ffi.options import (
     Dims,
-    FrozenDims,
-    FrozenOutputDims,
     OutputDims,
     check_vmap_method,
     contract,
@@ -55,10 +52,11 @@ MOST_SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One application of a kernel: what is bound, and what its operands are."""
+    """One application of a kernel: what is bound, and how arguments and results consist of it."""
 
     launch: Launch
     operands: Operands
+    bound: BoundKernel
     # Shapes that were checked: those of calls are the same most of the time.
     _known: set[tuple[tuple[Any, ...], ...]] = field(
         default_factory=set[tuple[tuple[Any, ...], ...]], repr=False
@@ -135,22 +133,21 @@ class JaxKernel(JaxFunction):
             given = dict(zip(self._named.names, self._named.bind(args, named), strict=True))
             launch_dims, output_dims = self._known_dims(launch_dims, output_dims, given)
         has_dims = launch_dims is not None or output_dims is not None
-        kernels = self._bound(launch_dims, output_dims) if has_dims else self._default
-        bound, leaves, shape = kernels.bind(args, named)
-        call = self._call(bound)
+        kernels = self._kernels(launch_dims, output_dims) if has_dims else self._default
+        call, leaves, shape = kernels.bind(args, named)
         operands = call.operands.values(leaves)
         call.check_extents(tuple(np.shape(x) for x in operands))
-        found = bound.restored(bind(operands, call.launch), shape)
-        return bound.unflatten(found, operands)
+        found = call.bound.restored(bind(operands, call.launch), shape)
+        return call.bound.unflatten(found, operands)
 
     def default_operation(self) -> Operation:
         """What a call computes that gives no shapes."""
-        return self._default.of({}).operation
+        return self._default.of({}).launch.operation
 
     @cached_property
-    def _default(self) -> BoundKernels:
+    def _default(self) -> BoundKernels[Call]:
         """The kernel with the shapes of calls that give none."""
-        return self._bound(None, None)
+        return self._kernels(None, None)
 
     @cached_property
     def _declaration(self) -> Declaration:
@@ -202,40 +199,35 @@ class JaxKernel(JaxFunction):
             ) from None
 
     @cached_property
-    def _kernels(self) -> dict[tuple[FrozenDims | None, FrozenOutputDims | None], BoundKernels]:
-        """The kernel with the shapes of calls."""
+    def calls(self) -> dict[Any, BoundKernels[Call]]:
+        """The kernel with the shapes of calls so far."""
         return {}
 
-    @cached_property
-    def calls(self) -> WeakKeyDictionary[BoundKernel, Call]:
-        """What was called so far."""
-        return WeakKeyDictionary()
-
-    def _bound(self, launch_dims: Dims | None, output_dims: OutputDims | None) -> BoundKernels:
+    def _kernels(
+        self, launch_dims: Dims | None, output_dims: OutputDims | None
+    ) -> BoundKernels[Call]:
         """The kernel with the shapes that a call gives."""
         declared, spec = self._declaration, self.spec
         grid = frozen(declared, launch_dims)
         shapes = output_shapes(declared, spec.outputs or (), output_dims)
-        found = self._kernels.get((grid, shapes))
+        found = self.calls.get((grid, shapes))
         if found is None:
             own = replace(
                 spec,
                 launch_dims=spec.launch_dims if grid is None else grid,
                 output_dims=spec.output_dims if shapes is None else dict(shapes),
             )
-            found = self._kernels[grid, shapes] = BoundKernels(self.kernel, own, _number_of)
+            found = BoundKernels(self.kernel, own, self._make_call, _number_of)
+            self.calls[grid, shapes] = found
         return found
 
-    def _call(self, bound: BoundKernel) -> Call:
-        call = self.calls.get(bound)
-        if call is None:
-            operation, spec = bound.operation, self.spec
-            require_arithmetic(operation, spec.fuse)
-            launch = Launch(
-                operation, (), self.differentiable, self.has_side_effect, spec.block_dim, spec.fuse
-            )
-            call = self.calls[bound] = Call(launch, Operands.of(operation))
-        return call
+    def _make_call(self, bound: BoundKernel) -> Call:
+        operation, spec = bound.operation, self.spec
+        require_arithmetic(operation, spec.fuse)
+        launch = Launch(
+            operation, (), self.differentiable, self.has_side_effect, spec.block_dim, spec.fuse
+        )
+        return Call(launch, Operands.of(operation), bound)
 
 
 def _number_of(arg: Any) -> Any:

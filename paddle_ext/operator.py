@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import paddle
 from paddle.autograd import PyLayer
@@ -101,8 +100,9 @@ class PaddleFunction(OperatorFunction):
     def __init__(self, kernel: Kernel, spec: Spec) -> None:
         # Paddle's translators to static programs leave what has these marks as it is.
         vars(self).update(vars(type(self).__call__))
-        self._kernels = BoundKernels(kernel, spec, _number_of)
-        self._operators: WeakKeyDictionary[BoundKernel, PaddleOperator] = WeakKeyDictionary()
+        self._kernels = BoundKernels(
+            kernel, spec, lambda bound: (bound, PaddleOperator(bound.operation)), _number_of
+        )
         super().__init__(kernel.pyfunc, self._kernels.arguments)
 
     @paddle.jit.marker.unified
@@ -119,10 +119,7 @@ class PaddleFunction(OperatorFunction):
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[BoundKernel, Sequence[Any], Sequence[Any]]:
         """The kernel for a call, the results of its operation, and the operands."""
-        bound, operands, shape = self._kernels.bind(args, kwargs)
-        operator = self._operators.get(bound)
-        if operator is None:
-            operator = self._operators[bound] = PaddleOperator(bound.operation)
+        (bound, operator), operands, shape = self._kernels.bind(args, kwargs)
         return bound, bound.restored(operator(operands), shape), operands
 
 

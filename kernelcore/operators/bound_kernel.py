@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from kernelcore.operators.fusion import Arithmetic, require_fusable
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.operators.spec import Declaration, Spec, leaves_of, typed_leaves
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def result_leaves(kernel: Kernel, outputs: Sequence[str], in_out: Sequence[str])
     return ResultLeaves(tuple(made), tuple(updated), tuple(read))
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class BoundKernel:
     """A kernel that is not generic, under a contract.
 
@@ -148,8 +150,8 @@ def _number_of(arg: Any) -> Any:
 _MOST_VERSIONS = 16
 
 
-class BoundKernels:
-    """A kernel under a contract, bound as calls need it.
+class BoundKernels(Generic[Made]):
+    """What is made of a kernel under a contract, which is bound as calls need it.
 
     It is bound once a version and, if it is generic, once a choice of types.
 
@@ -158,22 +160,28 @@ class BoundKernels:
     """
 
     def __init__(
-        self, kernel: Kernel, spec: Spec, sample: Callable[[Any], Any] = _number_of
+        self,
+        kernel: Kernel,
+        spec: Spec,
+        make: Callable[[BoundKernel], Made],
+        sample: Callable[[Any], Any] = _number_of,
     ) -> None:
         """It is bound at once unless it is generic.
 
         Args:
             kernel: The kernel.
             spec: The contract, which names the results and has no callables.
+            make: What is made of the bound kernel.
             sample: The number that an array without dimensions stands for; other values as they
                 are.
         """
         self._kernel = kernel
         self._spec = spec
+        self._make = make
         self._sample = sample
-        self._bound: dict[Kernel, BoundKernel] = {}
+        self._known: dict[Kernel, tuple[BoundKernel, Made]] = {}
         if not kernel.is_generic:
-            bound = self.of({})
+            bound, _ = self._find({})
             self.arguments, self._any_rank = bound.arguments, bound.any_rank
             return
         self._given = [p for p in kernel.parameters if p.name not in (spec.outputs or ())]
@@ -182,21 +190,25 @@ class BoundKernels:
         self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
         self._any_rank = AnyRank.of(kernel.name, kernel.parameters, names, ())
 
-    def of(self, given: Mapping[str, Any]) -> BoundKernel:
-        """The kernel for arguments by name, which count if it is generic."""
+    def of(self, given: Mapping[str, Any]) -> Made:
+        """What is made for arguments by name, which count if the kernel is generic."""
+        return self._find(given)[1]
+
+    def _find(self, given: Mapping[str, Any]) -> tuple[BoundKernel, Made]:
         kernel = self._kernel.for_inputs(given)
-        found = self._bound.get(kernel)
+        found = self._known.get(kernel)
         if found is None:
-            found = bound_kernel(kernel, self._spec)
-            if not self._kernel.is_generic and len(self._bound) >= _MOST_VERSIONS:
-                self._bound.pop(next(iter(self._bound)), None)
-            self._bound[kernel] = found
+            bound = bound_kernel(kernel, self._spec)
+            found = bound, self._make(bound)
+            if not self._kernel.is_generic and len(self._known) >= _MOST_VERSIONS:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[kernel] = found
         return found
 
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[BoundKernel, list[Any], tuple[Any, ...] | None]:
-        """The kernel for a call, one value per operand, and the shape of arrays of any rank.
+    ) -> tuple[Made, list[Any], tuple[Any, ...] | None]:
+        """What is made for a call, one value per operand, and the shape of arrays of any rank.
 
         Raises:
             KernelArgumentError: An argument is missing, unknown, given twice, or lacks a field.
@@ -209,5 +221,5 @@ class BoundKernels:
             args, kwargs = self.arguments.bind(args, kwargs), {}
             for p, arg in zip(self._given, args, strict=False):
                 named[p.name] = arg if isinstance(p.wanted, ArrayOf) else self._sample(arg)
-        bound = self.of(named)
-        return bound, bound.arguments.bind(args, kwargs), shape
+        bound, made = self._find(named)
+        return made, bound.arguments.bind(args, kwargs), shape

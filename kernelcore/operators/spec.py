@@ -235,9 +235,16 @@ def _by_name(dims: Any, outputs: Sequence[str]) -> Mapping[str, Any]:
 def static_key(spec: Spec, outputs: Sequence[str]) -> DimsKey:
     """The shapes of ``spec``, none of which is a function, for ``outputs``."""
     own = _by_name(spec.output_dims, outputs)
-    # One that is no output is kept: what makes the shapes refuses it.
-    rows = tuple((name, _frozen(own.get(name))) for name in {**dict.fromkeys(outputs), **own})
+    rows = tuple((name, _frozen(own.get(name))) for name in _shaped(outputs, spec.output_dims))
     return _frozen(spec.launch_dims), rows, ()
+
+
+def _shaped(outputs: Sequence[str], *dims: Any) -> Sequence[str]:
+    """``outputs``, then the other names that have a shape, which what makes shapes refuses."""
+    for shapes in dims:
+        if shapes is not None and isinstance(shapes, (dict, Mapping)):
+            outputs = list(dict.fromkeys([*outputs, *cast("Iterable[str]", shapes)]))
+    return outputs
 
 
 def take_numbers(
@@ -315,6 +322,6 @@ def resolve_dims(
     own, given = (_by_name(dims, outputs) for dims in (spec.output_dims, output_dims))
     rows = [
         (name, resolved(f"output_dims_{name}", own.get(name), given.get(name)))
-        for name in {**dict.fromkeys(outputs), **own, **given}
+        for name in _shaped(outputs, spec.output_dims, output_dims)
     ]
     return (launch, tuple(rows), tuple(sizes)), numbers

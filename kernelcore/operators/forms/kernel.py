@@ -129,7 +129,7 @@ def _paddle(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 
 def _numpy(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     mutates = form.spec.mutates
-    kernels = BoundKernels(form.kernel, form.with_dims(key))
+    kernels = BoundKernels(form.kernel, form.with_dims(key), lambda bound: bound)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         bound, operands, _ = kernels.bind(args, kwargs)
@@ -166,7 +166,7 @@ def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     wanted = Arguments.of_names(
         form.kernel.name, form.arguments.loc, (*form.names, *key[2]), spec.defaults
     )
-    kernels = BoundKernels(form.kernel, form.with_dims(key))
+    kernels = BoundKernels(form.kernel, form.with_dims(key), lambda bound: bound)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = wanted.bind(args, kwargs)
@@ -197,7 +197,7 @@ def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 
 def _cost(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     """What counts a call, and does not run it."""
-    kernels = BoundKernels(form.kernel, form.with_dims(key))
+    kernels = BoundKernels(form.kernel, form.with_dims(key), lambda bound: bound)
 
     def run(*args: Any, **kwargs: Any) -> Cost:
         bound, operands, _ = kernels.bind(args, kwargs)
