@@ -11,6 +11,7 @@ from kernelcore.builtins import composed, reference, spelling
 from kernelcore.builtins.declare import Float, Int, Number, builtin
 from kernelcore.builtins.lowering import identity, instr, intrinsic
 from kernelcore.builtins.spelling import spelled
+from kernelcore.ir.op import Division
 
 INTEGER = "result is an integer"
 
@@ -66,6 +67,7 @@ def div(x: Float, y: Float) -> Float:
     lower=composed.floordiv,
     ref=np.floor_divide,
     grad={},
+    division=Division.QUOTIENT,
     array=spelled(int=spelling.floordiv),
 )
 def floordiv(x: Number, y: Number) -> Number:
@@ -76,6 +78,7 @@ def floordiv(x: Number, y: Number) -> Number:
     lower=composed.mod,
     ref=np.remainder,
     grad={"x": "ct", "y": "-ct * (x // y)"},
+    division=Division.REMAINDER,
     array=spelled(int=spelling.mod),
 )
 def mod(x: Number, y: Number) -> Number:

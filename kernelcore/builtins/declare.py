@@ -16,7 +16,7 @@ from kernelcore.builtins.componentwise import on_components
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import evaluate
 from kernelcore.builtins.spelling import Spelling
-from kernelcore.ir.op import Op, OpKind
+from kernelcore.ir.op import Division, Op, OpKind
 from kernelcore.language.composite import Composite
 from kernelcore.language.types import TYPE_CLASSES
 
@@ -103,6 +103,7 @@ def builtin(
     injective: bool = False,
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None,
     rmw: Mapping[str, str] | None = None,
+    division: Division | None = None,
     array: Spelling | None = None,
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
     """Enter the decorated stub into the table; its annotations name type classes.
@@ -116,6 +117,7 @@ def builtin(
         injective: Whether an integer result is an injective function of each argument.
         stride: By how much an integer result grows as its arguments grow (``ir/op.py``).
         rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
+        division: Which part of a division of integers it is (``ir/op.py``).
         array: How frameworks compute it on whole arrays; without, no graph of theirs has it.
 
     Raises:
@@ -150,6 +152,7 @@ def builtin(
             injective=injective,
             stride=stride,
             rmw=MappingProxyType(dict(rmw or {})),
+            division=division,
             array=array,
         )
         entry: Builtin[P, R] = Builtin(op, stub.__module__)

@@ -69,6 +69,13 @@ REPEATABLE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 MESSAGES = frozenset({OpKind.PRINT, OpKind.ASSERT})
 
 
+class Division(Enum):
+    """Which part of a division rounded down an operation on integers is."""
+
+    QUOTIENT = auto()
+    REMAINDER = auto()
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Op:
     """One operation.
@@ -86,6 +93,7 @@ class Op:
         stride: By how much an integer result grows from thread to thread, given by how much the
             arguments do, and their values where they are literals; None if by no fixed number.
         rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
+        division: Which part of the division of its first argument by its second it is, if any.
         array: How a framework computes it on whole arrays (``builtins/spelling.py``), if it does.
     """
 
@@ -101,6 +109,7 @@ class Op:
     injective: bool = False
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    division: Division | None = None
     array: Any = None
 
     @property

@@ -23,6 +23,7 @@ from kernelcore.codegen.llvm import (
     access,
     atomic,
     control,
+    division,
     exits,
     float16,
     memory,
@@ -298,6 +299,8 @@ def _word(e: Emitter, offset_bytes: int) -> str:
 
 
 def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
+    if division.has_shared_quotient(e, eqn):
+        return [division.emit_shared_quotient(e, eqn)]
     assert eqn.op.lower is not None
     dtype = float16.held_as(scalar_type(eqn.inputs[-1]))
     value = eqn.op.lower(e, dtype, *(e.value(a) for a in eqn.inputs))

@@ -16,6 +16,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import kernel as llvm_kernel
 from kernelcore.codegen.simd.cost_model import MANY_GANGS, Bodies
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
+from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
@@ -207,3 +208,45 @@ def test_unoptimised_gangs_of_elements_that_are_loaded_by_registers() -> None:
     x, y = np.arange(19 * 9, dtype=np.int32).reshape(19, 3, 3), floats(19).astype(np.float16)
     with unoptimised():
         agree(optimize(kept.func), [x, y], 19, lanes=8)
+
+
+@kc.kernel
+def divided(x: kc.array1d[Any], by: Any, quotients: kc.array1d[Any], rests: kc.array1d[Any]):
+    i = kc.tid()
+    quotients[i] = x[i] // by
+    rests[i] = x[i] % by
+
+
+@pytest.mark.parametrize("dtype", [kc.int8, kc.int32, kc.int64, kc.uint32], ids=str)
+def test_quotients_by_a_shared_number(dtype: Any) -> None:
+    array = kc.array(dtype, 1)
+    func = optimize(divided.overload([array, dtype, array, array]).func)
+    assert "quotient_same" in cpu.llvm_text(func, strategy=VectorStrategy(16))
+    lowest, highest = (int(n) for n in (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max))
+    rng, steps = np.random.default_rng(0), np.arange(70).astype(dtype.name)
+    divisors = {
+        0,
+        1,
+        3,
+        64,
+        highest,
+        highest // 2 + 1,
+        lowest,
+        lowest + 1,
+        *(-1, -7) * (lowest < 0),
+    }
+    for by in sorted(divisors):
+        for start in (lowest, max(lowest, -20), 0, 3, highest - 30):
+            # Indices of neighbours wrap at the ends of the type.
+            first = np.array([start]).astype(dtype.name)
+            drawn = rng.integers(lowest, highest, 70, dtype.name, endpoint=True)
+            for x in (first + steps, first - steps, first + steps % 2 * highest, drawn):
+                x = x.astype(dtype.name)
+                with np.errstate(all="ignore"):
+                    divisor = np.asarray(by, dtype.name)[()]
+                    expected = x // divisor, x % divisor
+                for gang in (4, 16, 64):
+                    args = [x, divisor, np.zeros_like(x), np.zeros_like(x)]
+                    assert launch(func, args, (70,), None, gang) == abi.STATUS_OK
+                    np.testing.assert_array_equal(args[2], expected[0], f"{x} // {by}")
+                    np.testing.assert_array_equal(args[3], expected[1], f"{x} % {by}")
