@@ -77,8 +77,10 @@ void run_inline(const LaunchDescriptor& descriptor, const void* block, const Lau
   }
 }
 
-bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
-  return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
+/// Whether `threads` save more of `rest_ns` than it takes to start them.
+bool pays_to_dispatch(int64_t rest_ns, int64_t threads, const Executor& executor) {
+  int64_t saved_ns = rest_ns - rest_ns / threads;
+  return saved_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
 }
 
 /// How many threads few points are worth, as far as earlier runs tell. Sums have one thread, which
@@ -90,11 +92,12 @@ int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points,
   int64_t shared_ns = point_ns * (points - kFewChunkPoints);
   bool is_eager = g_is_eager.load(std::memory_order_relaxed);
   if ((shared_ns < kLeastDispatchNs && !is_eager) || !descriptor.accumulated.empty() ||
-      descriptor.is_serial || descriptor.may_block || !pays_to_dispatch(shared_ns, executor)) {
+      descriptor.is_serial || descriptor.may_block) {
     return 1;
   }
   int64_t chunks = (points + kFewChunkPoints - 1) / kFewChunkPoints;
-  return std::min(executor.max_threads(), chunks);
+  int64_t threads = std::min(executor.max_threads(), chunks);
+  return threads > 1 && pays_to_dispatch(shared_ns, threads, executor) ? threads : 1;
 }
 
 /// Runs few points that take long on `threads` threads.
@@ -120,9 +123,9 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals);
   int64_t rest_ns = timed_rest(chunked);
-  int64_t threads = executor.max_threads();
-  if (threads > 1 && pays_to_dispatch(rest_ns, executor)) {
-    chunked.share_evenly(std::min(threads, chunked.chunks()));
+  int64_t threads = std::min(executor.max_threads(), chunked.chunks());
+  if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
+    chunked.share_evenly(threads);
     executor.run(chunked);
   } else {
     int64_t pieces = rest_ns / kLongNs + 1;
@@ -153,7 +156,7 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = timed_rest(chunked);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
-  bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
+  bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, threads, executor);
   int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
   if (helpful > 1) {
     chunked.open(helpful);
