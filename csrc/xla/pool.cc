@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/run/pool.h"
 #include "xla/state.h"
 
 namespace kernelcore::ffi {
@@ -51,7 +52,8 @@ int64_t XlaPool::max_threads() const {
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
   args.ctx = frame_.ctx;
   args.num_threads = &count;
-  return succeeded(frame_.api, frame_.api->XLA_FFI_ThreadPool_NumThreads(&args)) ? count : 1;
+  if (!succeeded(frame_.api, frame_.api->XLA_FFI_ThreadPool_NumThreads(&args))) return 1;
+  return std::min<int64_t>(count, Pool::instance().num_threads());
 }
 
 bool XlaPool::schedule(XLA_FFI_Task* task, void* data) const {
