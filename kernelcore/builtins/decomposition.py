@@ -5,7 +5,7 @@ the result wherever that has one: eigenvalues or singular values that differ.
 """
 
 # Types of the kernel language are values to a type checker.
-# pyright: basic, reportInvalidTypeForm=false
+# pyright: basic, reportInvalidTypeForm=false, reportRedeclaration=false
 
 from __future__ import annotations
 

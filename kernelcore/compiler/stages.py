@@ -92,13 +92,13 @@ class Record(NamedTuple):
         name: Of the stack that holds them.
         dtype: Of a value.
         loops: What is around the place that keeps one: 'for %j (line 3)', outermost first.
-        count: How many a thread keeps at most; None where the iterations are not known.
+        most: How many a thread keeps at most; None where the iterations are not known.
     """
 
     name: str
     dtype: Scalar
     loops: tuple[str, ...]
-    count: int | None = None
+    most: int | None = None
 
     def __str__(self) -> str:
         size = f"{self.dtype.size_bytes} byte{'' if self.dtype.size_bytes == 1 else 's'}"

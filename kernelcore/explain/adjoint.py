@@ -37,9 +37,9 @@ class Adjoint:
         """What a thread keeps at most; None where iterations are not known."""
         total = 0
         for record in self.records:
-            if record.count is None:
+            if record.most is None:
                 return None
-            total += record.count * record.dtype.size_bytes
+            total += record.most * record.dtype.size_bytes
         return total
 
 

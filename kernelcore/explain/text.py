@@ -120,7 +120,7 @@ def _adjoint(adjoint: Adjoint) -> list[str]:
     else:
         lines.append(f"  a thread records {recorded} bytes:")
     lines += [
-        f"    {record}" + ("" if record.count is None else f": {record.count} times")
+        f"    {record}" + ("" if record.most is None else f": {record.most} times")
         for record in adjoint.records
     ]
     unknown = "" if again.is_known else " outside of loops, and in one iteration of each"

@@ -24,7 +24,7 @@ from kernelcore.compiler import code_store, kernel_cache
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.language.definition_key import definition_key
 from kernelcore.language.types import Scalar, type_of
-from kernelcore.launch import kernel as kernel_module
+from kernelcore.launch import kernel_facts
 from kernelcore.launch.kernel import Kernel
 from tests.helpers.cached_programs import BODIES, FUNCTIONS, OPEN, OTHERS, SCALE
 
@@ -60,7 +60,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lowerings:
         counted.count += 1
         return specialize_kernel(*args)
 
-    monkeypatch.setattr(kernel_module.specialize, "specialize_kernel", lower)
+    monkeypatch.setattr(kernel_facts.specialize, "specialize_kernel", lower)
     return counted
 
 

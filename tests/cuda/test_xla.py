@@ -351,7 +351,7 @@ def test_kernels_are_found_by_their_hash_or_in_the_program(driver: FakeDriver) -
 def test_code_is_found_in_the_disk_cache(
     known: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operation = jax_kernel(wave)._call(wave, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
+    operation = jax_kernel(wave, launch_dims=8).default_operation()
     on_gpu = gpu_operation(operation, "sm_86", (1,))
     monkeypatch.setattr(code_store.GPU, "known", {})
     count = _native.count_registered_kernels()

@@ -1,7 +1,8 @@
 """The parts of the language that programs written for Warp use, in every mode, with derivatives."""
 
 # Its code is right for kernels and looser than the types of the stub.
-# pyright: basic
+# pyright: basic, reportInvalidTypeForm=false, reportCallIssue=false, reportRedeclaration=false
+# pyright: reportArgumentType=false, reportOperatorIssue=false, reportUndefinedVariable=false
 
 from __future__ import annotations
 

@@ -375,7 +375,7 @@ def elements(arg: Any) -> bytes:
         (of_scene, 3, lambda y: [scene(), y]),
         (store, 3, lambda y: [np.zeros(3, Inner.numpy_dtype()), y]),
         (store, 3, lambda y: [{"w": np.ones((3, 2), np.float32), "n": np.ones(3, np.int32)}, y]),
-        (of_scene, 3, lambda y: [{"k": 2.0, "x": y, "inner": Inner(), "m": np.eye(2)}, y]),
+        (of_scene, 3, lambda y: [{"k": 2.0, "x": y, "inner": Inner(), "m": np.eye(2)}, y]),  # pyright: ignore[reportCallIssue]
         (of_values, 3, lambda y: [(2.0, 3.0), {"w": (4.0, 5.0), "n": 1}, y]),
     ],
 )

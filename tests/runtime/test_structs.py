@@ -233,7 +233,7 @@ def test_definitions_that_are_no_structs() -> None:
     def default() -> None:
         @struct
         class Default:
-            mass: float = "heavy"
+            mass: float = "heavy"  # pyright: ignore[reportAssignmentType]
 
     def unknown_type() -> None:
         @struct
