@@ -40,6 +40,11 @@ from kernelcore.runtime.hooks import (
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import ScopedStream, current_stream
 
+# What users need of a tape; completion offers these, and the rest is for kernelcore.
+_PUBLIC = frozenset(
+    {"adjoints", "backward", "gradients", "record_func", "reset", "visualize", "zero"}
+)
+
 
 class Tape:
     """Records the launches of a ``with`` block, and computes gradients by reverse mode.
@@ -71,6 +76,12 @@ class Tape:
         self._outer: tuple[Tape, ...] = ()
         self.sink: CaptureSink | None = None
         self._forget()
+
+    def __repr__(self) -> str:
+        return f"<Tape of {len(self._records)} records over {len(self._arrays)} arrays>"
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted(_PUBLIC | {name for name in super().__dir__() if name.startswith("__")})
 
     def _forget(self) -> None:
         self._records: Records = []

@@ -82,6 +82,10 @@ class Config:
         self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
         self.report_gathers = _FLAGS.get(flag := os.environ.get("KC_REPORT_GATHERS", "0"), flag)
 
+    def __repr__(self) -> str:
+        names = sorted(name.removeprefix("_") for name in self.__slots__)
+        return f"<config {', '.join(f'{name}={getattr(self, name)!r}' for name in names)}>"
+
     @property
     def mode(self) -> str:
         return self._mode

@@ -129,3 +129,25 @@ def test_notebooks_show_arrays() -> None:
         kc.zeros((2, 2), dtype=kc.vec3),
     ):
         assert array._repr_html_().startswith("<div><b>array</b>")
+
+
+def test_arrays_and_tapes_offer_what_users_need() -> None:
+    x = kc.zeros(2, requires_grad=True)
+    x.unit = "m"  # pyright: ignore[reportAttributeAccessIssue]
+    tape = kc.Tape()
+    for found in (x, tape):
+        offered = [name for name in dir(found) if not name.startswith("_")]
+        assert all(hasattr(found, name) for name in offered)
+        assert all(getattr(type(found), name, found).__doc__ for name in offered)
+    assert {"numpy", "grad", "reshape", "unit"} <= set(dir(x))
+    assert not {"is_lent", "writer", "scalar_index"} & set(dir(x))
+    assert not {"record_launch", "sink", "has_elements"} & set(dir(tape))
+
+
+def test_short_texts_of_tapes_and_settings() -> None:
+    x = kc.zeros(2, requires_grad=True)
+    with kc.Tape() as tape:
+        y = x + 1.0
+    assert y.requires_grad
+    assert repr(tape).startswith("<Tape of 1 records over ")
+    assert repr(kc.config).startswith("<config block_dim=0, check_finite=False")

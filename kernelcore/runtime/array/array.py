@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -40,6 +40,17 @@ else:
     annotations = Deferred("kernelcore.runtime.array.annotations")
     array_html = Deferred("kernelcore.runtime.array.array_html")
     creation = Deferred("kernelcore.runtime.array.creation")
+
+
+# What users need of an array; completion offers these, and the rest is for kernelcore.
+_PUBLIC = frozenset(
+    {
+        *("assign", "broadcast", "clone", "contiguous", "copy", "device", "dtype", "fields"),
+        *("fill_", "flatten", "grad", "is_contiguous", "is_on_cuda", "is_read_only", "list"),
+        *("mark_write", "ndim", "numpy", "pinned", "ptr", "requires_grad", "reshape", "shape"),
+        *("size", "strides", "to", "transpose", "view", "zero_"),
+    }
+)
 
 
 class Array(ElementOperators, GradientMemory):
@@ -336,6 +347,10 @@ class Array(ElementOperators, GradientMemory):
     def zero_(self) -> Self:
         """Set every element to zero."""
         return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
+
+    def __dir__(self) -> Iterable[str]:
+        special = {name for name in super().__dir__() if name.startswith("__")}
+        return sorted({*_PUBLIC, *special, *self.__dict__})
 
     def _repr_html_(self) -> str:
         return array_html.array_html(self)
