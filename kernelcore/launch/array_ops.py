@@ -214,7 +214,7 @@ def _blocks(*parts: Array) -> Iterator[tuple[Array, ...]]:
         for part, data in zip(parts, whole, strict=True):
             place = tuple(min(i, n - 1) for i, n in zip(index, data.shape, strict=False))
             dtype = SCALARS[part.scalar_index]
-            found.append(Array(data[place], dtype, memory=part))
+            found.append(Array.over(data[place], dtype, memory=part))
         yield tuple(found)
 
 

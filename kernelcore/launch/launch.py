@@ -93,6 +93,8 @@ def launch(
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
     given, kernel = kernel, kernel.current()
+    # Iterators are read once.
+    inputs, outputs = (*inputs,), (*outputs,)
     for arg in (*inputs, *outputs):
         if arg is None:
             inputs, outputs = with_empty_arrays(kernel, (*inputs, *outputs), len(inputs), device)
