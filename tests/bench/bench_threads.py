@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
+import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 import kernelcore as kc
