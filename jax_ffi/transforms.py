@@ -78,27 +78,29 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
             given[i] = given[i] * known.start[i]
     derived = derive.jvp(operation, active)
     if derived.produced:
-        # What a linear program takes besides tangents is kept until its transpose has run.
-        derived, primals = _without_unread(derived, primals)
         count = len(primals)
-        linear = tuple(range(count, count + len(active)))
-        tangent_launch = _derived(launch, derived.operation, linear)
-        made = bind([*primals, *given.values()], tangent_launch)
+        derived, kept = _without_unread(derived, [*primals, *given.values()])
+        linear = tuple(n for n, (k, _) in enumerate(kept) if k >= count)
+        made = bind([v for _, v in kept], _derived(launch, derived.operation, linear))
         for index, tangent in zip(derived.produced, made, strict=True):
             t_results[index] = tangent
     return results, t_results
 
 
 def _without_unread(
-    derived: DerivedOperation, primals: Sequence[Any]
-) -> tuple[DerivedOperation, list[Any]]:
-    """``derived`` and the values in ``primals``, its first operands, that it reads."""
-    shapes = [np.shape(p) for p in primals]
+    derived: DerivedOperation, operands: Sequence[Any]
+) -> tuple[DerivedOperation, list[tuple[int, Any]]]:
+    """``derived`` and those of its operands that it reads, with their positions.
+
+    A linear program keeps its other operands until its transpose has run, and devices would gather
+    an operand that no access shows how to cut.
+    """
+    shapes = [np.shape(x) for x in operands]
     # An extent that is a symbol is known from the array only.
     fixed = [k for k, shape in enumerate(shapes) if all(isinstance(n, int) for n in shape)]
     omit = derive.unread(derived.operation, fixed)
     sizes = _sizes(derived.operation, omit, shapes)
-    kept = [p for k, p in enumerate(primals) if k not in omit]
+    kept = [(k, x) for k, x in enumerate(operands) if k not in omit]
     return derive.without(derived, omit, sizes) if omit else derived, kept
 
 
