@@ -6,7 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
-	test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
+	test-jax-sharding test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
 	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
@@ -30,6 +30,12 @@ test-jax-matrix: export JAX_ENABLE_CHECKS = 1
 test-jax-matrix: export XLA_FLAGS = --xla_force_host_platform_device_count=2
 test-jax-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/jax/matrix_cases.py
+
+# Every kernel of tests/jax/sharding_kernels.py and its derivatives on every mesh of eight devices.
+test-jax-sharding: export KC_JAX_SHARDING = whole
+test-jax-sharding: export XLA_FLAGS = --xla_force_host_platform_device_count=8
+test-jax-sharding: $(VENV)/.built
+	$(BIN)/python -m pytest -q -n 2 tests/jax/sharding_table.py
 
 JAX_TESTS := tests/jax tests/native/test_xla.py tests/cuda/test_xla.py tests/cuda/test_xla_callbacks.py \
 	tests/cuda/test_jax_arrays.py

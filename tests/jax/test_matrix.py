@@ -13,39 +13,31 @@ HERE = Path(__file__).parent
 
 
 def test_kernels_agree_with_pure_jax_under_every_transformation() -> None:
-    environment = {
-        **os.environ,
-        "JAX_ENABLE_CHECKS": "1",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-    }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rN"]
-    done = subprocess.run(
-        [*command, str(HERE / "matrix_cases.py")],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_on_devices(2, "matrix_cases.py")
 
 
 SLICE = "jit and (hessian or scan or nested or checkpoint or linear)"
 
 
 def test_internal_checks_and_several_devices() -> None:
+    files = ("test_transforms.py", "sharding_cases.py")
+    run_on_devices(4, *files, "-k", f"sharding_cases or ({SLICE})")
+
+
+def test_collectives_of_plain_jit() -> None:
+    run_on_devices(8, "sharding_table.py")
+
+
+def run_on_devices(count: int, *arguments: str) -> None:
+    """Run tests of this folder with JAX's internal checks and ``count`` devices."""
     environment = {
         **os.environ,
         "JAX_ENABLE_CHECKS": "1",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={count}",
     }
-    files = [
-        str(HERE / name)
-        for name in ("test_transforms.py", "sharding_cases.py", "sharding_table.py")
-    ]
-    chosen = f"sharding_cases or sharding_table or ({SLICE})"
+    given = [str(HERE / a) if a.endswith(".py") else a for a in arguments]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rN", *given],
         cwd=ROOT,
         env=environment,
         capture_output=True,

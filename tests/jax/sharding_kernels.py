@@ -1,0 +1,361 @@
+"""Kernels as users write them, their operands, and the collectives of their programs on devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from tests.jax.kernels import F64, F64_2D, I32, neighbour
+from tests.jax.sharding_cases import (
+    ADAM,
+    VECTORS,
+    Function,
+    moved,
+    numbered,
+    scaled_sum,
+    weighted,
+)
+
+F64_3D = kc.array3d(dtype=kc.float64)
+
+
+@kc.kernel
+def gelu(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    v = x[i, j]
+    o[i, j] = 0.5 * v * (1.0 + kc.tanh(0.7978845608 * (v + 0.044715 * v * v * v)))
+
+
+@kc.kernel
+def relu_of_sum(x: F64_2D, bias: F64, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = kc.max(x[i, j] + bias[j], kc.float64(0.0))
+
+
+@kc.kernel
+def softmax(x: F64_2D, o: F64_2D):
+    i = kc.tid()
+    top = x[i, 0]
+    for k in range(1, x.shape[1]):
+        top = kc.max(top, x[i, k])
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += kc.exp(x[i, k] - top)
+    for k in range(x.shape[1]):
+        o[i, k] = kc.exp(x[i, k] - top) / total
+
+
+@kc.kernel
+def layer_norm(x: F64_2D, gain: F64, bias: F64, o: F64_2D):
+    i = kc.tid()
+    n = x.shape[1]
+    mean = kc.float64(0.0)
+    for k in range(n):
+        mean += x[i, k] / kc.float64(n)
+    variance = kc.float64(0.0)
+    for k in range(n):
+        variance += (x[i, k] - mean) * (x[i, k] - mean) / kc.float64(n)
+    for k in range(n):
+        o[i, k] = (x[i, k] - mean) / kc.sqrt(variance + 1.0e-5) * gain[k] + bias[k]
+
+
+@kc.kernel
+def cross_entropy(x: F64_2D, label: I32, o: F64):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += kc.exp(x[i, k])
+    kc.atomic_add(o, 0, kc.log(total) - x[i, label[i]])
+
+
+@kc.kernel
+def column_norms(x: F64_2D, o: F64):
+    j = kc.tid()
+    total = kc.float64(0.0)
+    for i in range(x.shape[0]):
+        total += x[i, j] * x[i, j]
+    o[j] = total
+
+
+@kc.kernel
+def rotary(x: F64_2D, frequency: F64, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = x[i, j] * kc.cos(kc.float64(i) * frequency[j])
+
+
+@kc.kernel
+def noisy(x: F64, seed: kc.int32, o: F64):
+    i = kc.tid()
+    state = kc.rand_init(seed, i)
+    o[i] = x[i] * x[i] + kc.float64(kc.randf(state))
+
+
+@kc.kernel
+def histogram(x: F64, weight: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, kc.int32(x[i] * 3.0) % 4, weight[i] * weight[i])
+
+
+@kc.kernel
+def embedded(table: F64_2D, index: I32, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = table[index[i], j] * 2.0
+
+
+@kc.kernel
+def diffused(u: F64_3D, o: F64_3D):
+    i, j, k = kc.tid()
+    n, m, p = u.shape[0], u.shape[1], u.shape[2]
+    v = u[i, j, k]
+    around = u[(i + 1) % n, j, k] + u[(i + n - 1) % n, j, k]
+    around += u[i, (j + 1) % m, k] + u[i, (j + m - 1) % m, k]
+    around += u[i, j, (k + 1) % p] + u[i, j, (k + p - 1) % p]
+    o[i, j, k] = v + 0.1 * (around - 6.0 * v) * v
+
+
+@kc.kernel
+def springs(x: VECTORS, v: VECTORS, dt: kc.float64, x_new: VECTORS, v_new: VECTORS):
+    i = kc.tid()
+    force = kc.vec3d(0.0, -9.8, 0.0)
+    if i > 0:
+        force += x[i - 1] - x[i]
+    if i < x.shape[0] - 1:
+        force += x[i + 1] - x[i]
+    w = v[i] + dt * force
+    v_new[i] = w
+    x_new[i] = x[i] + dt * w
+
+
+@kc.kernel
+def attracted(x: VECTORS, o: VECTORS):
+    i = kc.tid()
+    force = kc.vec3d()
+    for j in range(x.shape[0]):
+        d = x[j] - x[i]
+        force += d / (kc.dot(d, d) + 0.1)
+    o[i] = force
+
+
+@kc.kernel
+def row_norms(x: F64_2D, o: F64):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k] * x[i, k]
+    o[i] = total
+
+
+@kc.kernel
+def biased(x: F64_2D, bias: F64, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = kc.sin(x[i, j]) * bias[j]
+
+
+@kc.kernel
+def product(a: F64_2D, b: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    o[i, j] = total
+
+
+@kc.kernel
+def total_of_squares(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, 0, x[i] * x[i])
+
+
+@kc.kernel
+def added_to(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, i % 4, x[i] * x[i])
+
+
+@kc.kernel
+def column_sums(x: F64_2D, o: F64):
+    i, j = kc.tid()
+    kc.atomic_add(o, j, x[i, j] * x[i, j])
+
+
+@kc.kernel
+def guarded(x: F64, o: F64):
+    i = kc.tid()
+    if i > 0 and i < x.shape[0] - 1:
+        o[i] = x[i] * x[i - 1] + x[i + 1]
+    else:
+        o[i] = x[i]
+
+
+@kc.kernel
+def clamped(x: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[kc.max(i - 1, 0)] * x[kc.min(i + 1, x.shape[0] - 1)] + x[i]
+
+
+@kc.kernel
+def periodic(x: F64, o: F64):
+    i = kc.tid()
+    n = x.shape[0]
+    o[i] = x[(i + 2) % n] * x[(i - 1 + n) % n] + x[i]
+
+
+@kc.kernel
+def upwind(x: F64, o: F64):
+    i = kc.tid()
+    j = i
+    if i > 0:
+        j = i - 1
+    o[i] = x[i] * x[j]
+
+
+@kc.kernel
+def wave(u: F64_2D, v: F64_2D, speed: F64_2D, p: F64_2D, q: F64_2D):
+    i, j = kc.tid()
+    n, m = u.shape[0], u.shape[1]
+    around = kc.float64(0.0)
+    if i > 0 and j > 0 and i < n - 1 and j < m - 1:
+        around = u[i - 1, j - 1] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4.0 * u[i, j]
+    w = v[i, j] + 0.1 * speed[i, j] * around
+    q[i, j] = w
+    p[i, j] = u[i, j] + 0.1 * w
+
+
+@kc.kernel
+def scattered(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, i, x[i])
+    if i > 0:
+        kc.atomic_add(o, i - 1, x[i] * x[i])
+
+
+@kc.kernel
+def scattered_onto(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, i, x[i])
+    if i < x.shape[0] - 1:
+        kc.atomic_add(o, i + 1, x[i] * x[i])
+
+
+@kc.kernel
+def transposed(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = x[j, i] * x[j, i]
+
+
+@kc.kernel
+def corners(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    n, m = x.shape[0], x.shape[1]
+    turned = x[(i + 1) % n, (j - 1 + m) % m]
+    o[i, j] = turned * x[kc.max(i - 1, 0), kc.min(j + 1, m - 1)] * kc.float64(i * m + j)
+
+
+@kc.kernel
+def totals(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, 0, x[i])
+    kc.atomic_add(o, 1, x[i] * x[i])
+
+
+@kc.kernel
+def looked_up(table: F64, x: F64, o: F64):
+    i = kc.tid()
+    o[i] = table[kc.int32(x[i]) % table.shape[0]] * x[i]
+
+
+@kc.kernel
+def reversed_order(x: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[x.shape[0] - 1 - i] * x[i]
+
+
+TRANSPOSED = dict.fromkeys(("launch_dims", "output_dims"), ("x.shape[1]", "x.shape[0]"))
+EMBEDDED = dict.fromkeys(("launch_dims", "output_dims"), ("index.shape[0]", "table.shape[1]"))
+COLUMNS = dict.fromkeys(("launch_dims", "output_dims"), "x.shape[1]")
+ROWS: dict[str, Any] = {"launch_dims": "x.shape[0]"}
+PRODUCT: dict[str, Any] = dict.fromkeys(
+    ("launch_dims", "output_dims"), ("a.shape[0]", "b.shape[1]")
+)
+Counts = dict[str, str]
+
+
+def everywhere(text: str) -> Counts:
+    return dict.fromkeys(("call", "gradient", "Hessian", "vmap"), text)
+
+
+def border(*counts: int) -> Counts:
+    """Permutes of borders in a call, its gradient and the product of its Hessian with a vector."""
+    names = ("call", "gradient", "Hessian", "vmap")
+    return {k: f"{n} collective-permute" for k, n in zip(names, (*counts, counts[0]), strict=True)}
+
+
+def and_sums(counts: Counts) -> Counts:
+    """``counts``, and the sum over the devices of the gradient of an operand that they share."""
+    return {k: f"1 all-reduce, {n}" if k in SHARED else n for k, n in counts.items()}
+
+
+OWN: Counts = {}
+# Gradients of operands that all devices have are sums over the devices.
+SHARED: Counts = dict.fromkeys(("gradient", "Hessian"), "1 all-reduce")
+SUM = everywhere("1 all-reduce")
+GATHERED = everywhere("1 all-gather")
+# Per kernel: shapes of the operands (i: of integers), which of them are cut (_x: along the second
+# axis), and the collectives.
+TABLE: dict[str, tuple[Function, str, str, Counts]] = {
+    "scaled_sum": (jax_kernel(scaled_sum), "n n -", "x x -", SHARED),
+    "moved": (jax_kernel(moved), "n3 3 n", "x - x", SHARED),
+    "weighted": (jax_kernel(weighted), "n3 n", "x x", OWN),
+    "adam": (ADAM, "nm nm nm nm -", "x x x x -", SHARED),
+    "numbered": (jax_kernel(numbered), "n", "x", OWN),
+    "row_norms": (jax_kernel(row_norms, **ROWS), "nm", "x", OWN),
+    "biased": (jax_kernel(biased), "nm m", "x -", SHARED),
+    "product": (jax_kernel(product, **PRODUCT), "nm mm", "x -", SHARED),
+    "gelu": (jax_kernel(gelu), "nm", "x", OWN),
+    "relu_of_sum": (jax_kernel(relu_of_sum), "nm m", "x -", SHARED),
+    "softmax": (jax_kernel(softmax, **ROWS, output_dims="x"), "nm", "x", OWN),
+    "layer_norm": (jax_kernel(layer_norm, **ROWS, output_dims="x"), "nm m m", "x - -", SHARED),
+    "cross_entropy": (jax_kernel(cross_entropy, **ROWS, output_dims=1), "nm in", "x x", SUM),
+    "column_norms": (jax_kernel(column_norms, **COLUMNS), "mn", "_x", OWN),
+    "rotary": (jax_kernel(rotary), "nm m", "x -", SHARED),
+    "noisy": (jax_kernel(noisy), "n i", "x -", OWN),
+    "histogram": (jax_kernel(histogram, output_dims=4), "n n", "x x", SUM),
+    "embedded": (jax_kernel(embedded, **EMBEDDED), "nm in", "- x", SHARED),
+    "diffused": (jax_kernel(diffused), "nm3", "x", border(2, 6, 12)),
+    "springs": (jax_kernel(springs, num_outputs=2), "n3 n3 -", "x x -", and_sums(border(2, 6, 12))),
+    "attracted": (jax_kernel(attracted), "n3", "x", GATHERED),
+    "total_of_squares": (jax_kernel(total_of_squares, output_dims=1), "n", "x", SUM),
+    "added_to": (jax_kernel(added_to, output_dims=4), "n", "x", SUM),
+    "column_sums": (jax_kernel(column_sums, output_dims="x.shape[1]"), "nm", "x", SUM),
+    "guarded": (jax_kernel(guarded), "n", "x", border(2, 5, 9)),
+    "clamped": (jax_kernel(clamped), "n", "x", border(2, 6, 12)),
+    "periodic": (jax_kernel(periodic), "n", "x", border(2, 6, 12)),
+    "upwind": (jax_kernel(upwind), "n", "x", border(1, 3, 6)),
+    "wave": (jax_kernel(wave, num_outputs=2), "nm nm nm", "x x x", border(2, 6, 12)),
+    "scattered": (jax_kernel(scattered, output_dims="x"), "n", "x", border(1, 2, 4)),
+    "scattered_onto": (
+        jax_kernel(scattered_onto, in_out_argnames="o"),
+        "n n",
+        "x x",
+        border(1, 2, 4),
+    ),
+    "transposed": (jax_kernel(transposed, **TRANSPOSED), "nm", "x", OWN),
+    "corners": (jax_kernel(corners), "nm", "x", border(2, 6, 12)),
+    "totals": (jax_kernel(totals, in_out_argnames="o"), "n 3", "x -", SUM),
+    "looked_up": (jax_kernel(looked_up), "n n", "- x", SHARED),
+    "reversed_order": (jax_kernel(reversed_order), "n", "x", GATHERED),
+    "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
+}
+# Meshes of two axes cut matrices along both; rows are gathered.
+SQUARE: dict[str, Counts] = {
+    "row_norms": GATHERED,
+    "softmax": GATHERED,
+    "layer_norm": GATHERED | dict.fromkeys(("gradient", "Hessian"), "1 all-gather, 1 all-reduce"),
+    "cross_entropy": everywhere("1 all-gather, 1 all-reduce"),
+    "diffused": border(4, 12, 24),
+    "product": GATHERED | dict.fromkeys(("gradient", "Hessian"), "1 all-gather, 1 all-reduce"),
+    "wave": border(4, 12, 24),
+    "corners": border(4, 12, 24),
+}
+EXTENTS = {"n": 16, "m": 8, "3": 3}
