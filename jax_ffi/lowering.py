@@ -50,7 +50,7 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
         return fused
     if is_exported_in_parts(ctx, launch):
         return lower_exported(ctx, operands, launch)
-    if is_partitionable(ctx, launch):
+    if is_partitionable(ctx, launch.has_side_effect):
         return lower_partitioned(platform, ctx, operands, launch)
     lowering = jax.ffi.ffi_lowering(
         TARGET,

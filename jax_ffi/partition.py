@@ -8,6 +8,7 @@ Shardy finds shardings by its rule; XLA then asks for the code of one device, wh
 from __future__ import annotations
 
 import itertools
+import math
 import string
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +22,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from jax_ffi.local_program import local_program
-from jax_ffi.placement import Placement
+from jax_ffi.placement import Members, Placement
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, label
 from kernelcore import config
-from kernelcore.operators import AxisSplit, Operation, usable_splits
+from kernelcore.operators import AxisSplit, Operation, is_launch_of_parts, usable_splits
 
 _TARGET = "kernelcore_partition"
 
@@ -33,26 +34,56 @@ _TARGET = "kernelcore_partition"
 class _Call:
     """A launch in a program that is being compiled; the program keeps it."""
 
-    def __init__(self, launch: Launch, platform: str, shapes: Sequence[Any]) -> None:
+    def __init__(
+        self, launch: Launch, platform: str, splits: Mapping[int, AxisSplit], members: Members
+    ) -> None:
         self.launch = launch
         self.platform = platform
-        self.splits = usable_splits(launch.operation, shapes)
+        self.splits = splits
+        self.members = members
 
 
 _calls: WeakValueDictionary[bytes, _Call] = WeakValueDictionary()
 
 
-def is_partitionable(ctx: mlir.LoweringRuleContext, launch: Launch) -> bool:
-    """Whether ``launch`` is lowered for several devices, which may each run a part of it."""
+def is_partitionable(ctx: mlir.LoweringRuleContext, has_side_effect: bool) -> bool:
+    """Whether a call is lowered for several devices, which may each run a part of it."""
     context: Any = ctx.module_context.axis_context
-    devices = getattr(context, "num_devices", None)
     parameters = ctx.module_context.lowering_parameters
-    if devices is None or devices == 1 or getattr(context, "manual_axes", None):
-        return False
-    if launch.has_side_effect or parameters.for_export:
+    if _free_devices(context) == 1 or has_side_effect or parameters.for_export:
         return False
     avals: Sequence[Any] = [*ctx.avals_in, *ctx.avals_out]
     return all(isinstance(n, int) for a in avals for n in a.shape)
+
+
+def _free_axes(mesh: Any, manual: frozenset[Any]) -> list[int]:
+    """The axes of ``mesh`` along which XLA distributes values."""
+    names = mesh.axis_names
+    return [k for k, n in enumerate(names) if n not in manual and mesh.shape[n] > 1]
+
+
+def _free_devices(context: Any) -> int:
+    """The number of devices over which XLA distributes values."""
+    mesh = getattr(context, "mesh", None)
+    if mesh is None:
+        return getattr(context, "num_devices", 1)
+    return math.prod(mesh.axis_sizes[k] for k in _free_axes(mesh, context.manual_axes))
+
+
+def _members(context: Any) -> Members | None:
+    """The devices of every group between which no axis is manual; None if XLA's order is unknown.
+
+    XLA numbers the devices of a group in the order of its tiles. That is the order of the mesh
+    where one axis of it is free.
+    """
+    mesh = getattr(context, "mesh", None)
+    if mesh is None or not context.manual_axes:
+        return (tuple(range(_free_devices(context))),)
+    free = _free_axes(mesh, context.manual_axes)
+    if len(free) > 1:
+        return None
+    devices = np.moveaxis(np.arange(mesh.size).reshape(mesh.axis_sizes), free, [-1])
+    return tuple(map(tuple, devices.reshape(-1, mesh.axis_sizes[free[0]]).tolist()))
 
 
 def lower_partitioned(
@@ -62,10 +93,16 @@ def lower_partitioned(
     operation = launch.operation
     avals: Sequence[Any] = ctx.avals_in
     shapes: list[Any] = [a.shape for a in avals]
-    call = _Call(launch, platform, shapes)
+    splits = usable_splits(operation, shapes)
+    members = _members(ctx.module_context.axis_context)
+    if members is None:
+        splits = {
+            a: s for a, s in splits.items() if not s.sums and is_launch_of_parts(operation, a)
+        }
+    call = _Call(launch, platform, splits, members or ())
     # Compiled here, where an error has its place in the program.
     CODE[platform](operation, range(len(operands)), launch.block_dim)
-    name = f"{operation.key}:{platform}:{launch.block_dim}:{shapes}".encode()
+    name = f"{operation.key}:{platform}:{launch.block_dim}:{shapes}:{members}".encode()
     call = _calls.setdefault(name, call)
     ctx.module_context.add_keepalive(call)
     made = stablehlo.CustomCallOp(
@@ -148,6 +185,7 @@ def _partition(
         call.splits,
         [s.dimensions() for s in shapes],
         [*shardings, *_elements(made, result_sharding)],
+        call.members,
     )
     if config.report_gathers:
         _report_gathers(operation, placement, shardings)

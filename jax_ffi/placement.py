@@ -14,6 +14,8 @@ from kernelcore.operators import AxisSplit, Operation, Window, evaluate
 Shape = tuple[int, ...]
 # The windows of an array, by axis of the launch.
 Windows = Mapping[int, Window]
+# Groups of devices that run a launch each: XLA counts the devices of a group from 0.
+Members = tuple[tuple[int, ...], ...]
 # Pairs of devices: from and to.
 Pairs = list[tuple[int, int]]
 
@@ -31,6 +33,7 @@ class Placement:
         operand_cuts: Their windows along the axes that are cut.
         results: Shapes of the whole results, hidden ones included.
         result_cuts: Likewise.
+        members: Groups of devices; ``devices`` are positions in each of them.
     """
 
     tiles: Mapping[int, int]
@@ -40,6 +43,7 @@ class Placement:
     operand_cuts: Sequence[Windows]
     results: list[Shape]
     result_cuts: Sequence[Windows]
+    members: Members
 
     @staticmethod
     def of(
@@ -47,6 +51,7 @@ class Placement:
         splits: Mapping[int, AxisSplit],
         operands: Sequence[Sequence[int]],
         shardings: Sequence[Any],
+        members: Members,
     ) -> Placement:
         """The placement that follows the sharding which cuts the launch most.
 
@@ -94,6 +99,7 @@ class Placement:
             chosen[:count],
             results,
             chosen[count:],
+            members,
         )
 
     def sharding(self, shape: Sequence[int], windows: Windows) -> Any:
@@ -126,10 +132,11 @@ class Placement:
         rows = np.moveaxis(self.devices, list(self.tiles).index(axis), 0)
         count = len(rows)
         return [
-            (int(a), int(b))
+            (group[a], group[b])
             for k in range(count)
             if wraps or 0 <= k + step < count
             for a, b in zip(rows[k].ravel(), rows[(k + step) % count].ravel(), strict=True)
+            for group in self.members
         ]
 
     def groups(self, axes: Sequence[int]) -> list[list[int]]:
@@ -137,15 +144,18 @@ class Placement:
         places = [list(self.tiles).index(a) for a in axes]
         moved = np.moveaxis(self.devices, places, range(-len(axes), 0))
         size = int(np.prod([self.tiles[a] for a in axes]))
-        return [[int(d) for d in row] for row in moved.reshape(-1, size)]
+        rows = moved.reshape(-1, size)
+        return [[group[d] for d in row] for group in self.members for row in rows]
 
     def part_of_device(self, axis: int) -> list[int]:
         """Per device its part of a launch axis."""
-        places = np.zeros(self.devices.size, np.int64)
+        places = [0] * sum(map(len, self.members))
         rows = np.moveaxis(self.devices, list(self.tiles).index(axis), 0)
         for k, row in enumerate(rows):
-            places[row.ravel()] = k
-        return [int(k) for k in places]
+            for group in self.members:
+                for d in row.ravel():
+                    places[group[d]] = k
+        return places
 
 
 def _is_cut_evenly(split: AxisSplit, extent: int, parts: int) -> bool:

@@ -1,5 +1,6 @@
 """The primitive that a recorded program is: one custom call that replays all its launches.
 
+Over several devices its launches are calls of their own, which XLA cuts one by one.
 Its derivatives and batches are those of the launches, each a primitive of its own.
 """
 
@@ -18,6 +19,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from jax_ffi.arguments import Operands
+from jax_ffi.partition import is_partitionable
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, bind, match_varying, result_avals, side_effect
 from jax_ffi.registration import GRAPH_TARGETS, TARGET
@@ -100,6 +102,12 @@ def bind_program(operands: Sequence[Any], replay: Replay) -> list[Any]:
 @program_p.def_effectful_abstract_eval
 def _abstract_eval(*operands: Any, replay: Replay) -> tuple[list[Any], Any]:
     effects = side_effect() if replay.has_side_effect else frozenset()
+    if any(any(a.sharding.spec) for a in operands):
+        # Shardings are part of the types: those that the launches give.
+        like = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding) for a in operands]
+        found = jax.eval_shape(replay.as_launches, *like)
+        avals = result_avals(replay.program.results, operands)
+        return [a.update(sharding=f.sharding) for a, f in zip(avals, found, strict=True)], effects
     return result_avals(replay.program.results, operands), effects
 
 
@@ -139,7 +147,8 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, replay:
     program, found = replay.program, replay.layout
     avals: Sequence[Any] = ctx.avals_in
     shapes = [a.shape for a in avals]
-    if not program.steps or not _is_known(program, shapes):
+    is_cut = is_partitionable(ctx, replay.has_side_effect)
+    if not program.steps or is_cut or not _is_known(program, shapes):
         return mlir.lower_fun(replay.as_launches, multiple_results=True)(ctx, *operands)
     attributes, constants = program_attributes(program, found, shapes, platform)
     placed = [mlir.ir_constant(c) for c in constants]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kernelcore as kc
-from jax_ffi import jax_kernel
+from jax_ffi import jax_callable, jax_kernel
 from tests.jax.kernels import F64, F64_2D, I32, neighbour
 from tests.jax.sharding_cases import (
     ADAM,
@@ -271,6 +271,31 @@ def reversed_order(x: F64, o: F64):
     o[i] = x[x.shape[0] - 1 - i] * x[i]
 
 
+@kc.kernel
+def ring_and_sum(x: F64, o: F64, r: F64):
+    i = kc.tid()
+    o[i] = x[(i + 1) % x.shape[0]] * kc.float64(i) + x[i]
+    kc.atomic_add(r, 0, x[i] * kc.float64(i))
+
+
+def numbered_twice(x: F64, o: F64):
+    between = kc.zeros(x.shape[0], dtype=kc.float64)
+    kc.launch(numbered, x.shape[0], [x], [between])
+    kc.launch(numbered, x.shape[0], [between], [o])
+
+
+def numbered_ring(x: F64, o: F64):
+    between = kc.zeros(x.shape[0], dtype=kc.float64)
+    kc.launch(numbered, x.shape[0], [x], [between])
+    kc.launch(periodic, x.shape[0], [between], [o])
+
+
+def total_of_numbered(x: F64, o: F64):
+    between = kc.zeros(x.shape[0], dtype=kc.float64)
+    kc.launch(numbered, x.shape[0], [x], [between])
+    kc.launch(total_of_squares, x.shape[0], [between], [o])
+
+
 TRANSPOSED = dict.fromkeys(("launch_dims", "output_dims"), ("x.shape[1]", "x.shape[0]"))
 EMBEDDED = dict.fromkeys(("launch_dims", "output_dims"), ("index.shape[0]", "table.shape[1]"))
 COLUMNS = dict.fromkeys(("launch_dims", "output_dims"), "x.shape[1]")
@@ -345,6 +370,9 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "totals": (jax_kernel(totals, in_out_argnames="o"), "n 3", "x -", SUM),
     "looked_up": (jax_kernel(looked_up), "n n", "- x", SHARED),
     "reversed_order": (jax_kernel(reversed_order), "n", "x", GATHERED),
+    "numbered_twice": (jax_callable(numbered_twice), "n", "x", OWN),
+    "numbered_ring": (jax_callable(numbered_ring), "n", "x", border(2, 6, 12)),
+    "total_of_numbered": (jax_callable(total_of_numbered, output_dims=1), "n", "x", SUM),
     "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
 }
 # Meshes of two axes cut matrices along both; rows are gathered.

@@ -18,8 +18,17 @@ from jax.sharding import AxisType, NamedSharding
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
+from tests.jax.kernels import F64
 from tests.jax.sharding_cases import Function, P, compiled
-from tests.jax.sharding_kernels import EXTENTS, SQUARE, TABLE, clamped, reversed_order
+from tests.jax.sharding_kernels import (
+    EXTENTS,
+    SQUARE,
+    TABLE,
+    clamped,
+    gelu,
+    reversed_order,
+    ring_and_sum,
+)
 
 
 def floats(args: Sequence[Any]) -> list[int]:
@@ -116,6 +125,85 @@ def test_collectives_of_plain_jit(name: str, where: str) -> None:
         found[transform] = collectives(text)
     wanted = SQUARE.get(name, expected) if where == "square" else expected
     assert {t: c for t, c in found.items() if c} == wanted
+
+
+# Meshes by name of axis, and the axes that are manual.
+PARTLY_MANUAL = [
+    ({"x": 2, "y": 4}, "x"),
+    ({"y": 4, "x": 2}, "x"),
+    ({"x": 2, "y": 2, "z": 2}, "xz"),
+]
+
+
+@pytest.mark.parametrize(("axes", "manual"), PARTLY_MANUAL)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_axes_beside_manual_ones(axes: dict[str, int], manual: str, is_reversed: bool) -> None:
+    devices = np.array(jax.devices())[:: -1 if is_reversed else 1].reshape(*axes.values())
+    mesh = jax.sharding.Mesh(devices, tuple(axes))
+    function = jax_kernel(ring_and_sum, num_outputs=2, output_dims={"r": 1})
+    local, whole = P(tuple(manual)), P((*manual, *sorted(set(axes) - set(manual))))
+    x = jnp.linspace(0.5, 1.5, 32)
+    mapped = jax.shard_map(
+        lambda x: function(x), mesh=mesh, in_specs=local, out_specs=local, axis_names=set(manual)
+    )
+    text, found = compiled(mapped, jax.device_put(x, NamedSharding(mesh, whole)))
+    groups = jnp.split(x, int(np.prod([axes[a] for a in manual])))
+    for made, parts in zip(found, zip(*map(function, groups), strict=True), strict=True):
+        np.testing.assert_allclose(made, jnp.concatenate(parts), rtol=1e-12)
+    assert collectives(text) == "1 all-reduce, 1 collective-permute"
+
+
+def test_launches_apart_need_no_numbers_of_devices() -> None:
+    mesh = jax.make_mesh((2, 2, 2), ("x", "y", "z"), (AxisType.Auto,) * 3)
+    x = jax.random.normal(jax.random.key(0), (8, 8))
+    mapped = jax.shard_map(
+        lambda x: jax_kernel(gelu)(x)[0],
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+    )
+    spec = P(("x", "z"), "y")
+    text, found = compiled(mapped, jax.device_put(x, NamedSharding(mesh, spec)))
+    assert collectives(text) == ""
+    assert found.sharding.spec == spec
+    np.testing.assert_array_equal(found, jax_kernel(gelu)(x)[0])
+
+
+@kc.kernel
+def residual(u: F64, b: F64, o: F64):
+    i = kc.tid()
+    left = kc.float64(0.0)
+    right = kc.float64(0.0)
+    if i > 0:
+        left = u[i - 1]
+    if i < u.shape[0] - 1:
+        right = u[i + 1]
+    o[i] = u[i] + 0.1 * (2.0 * u[i] - left - right) + 0.1 * u[i] * u[i] * u[i] - b[i]
+
+
+def test_implicit_solve_on_two_devices() -> None:
+    apply = jax_kernel(residual)
+
+    def newton_step(u: Any, b: Any) -> Any:
+        at = jax.lax.stop_gradient(u)
+        jacobian = lambda t: jax.jvp(lambda u: apply(u, b)[0], (at,), (t,))[1]  # noqa: E731
+        return u - jax.scipy.sparse.linalg.cg(jacobian, apply(u, b)[0], maxiter=20, tol=1e-14)[0]
+
+    def loss(b: Any) -> Any:
+        u = jax.lax.fori_loop(0, 6, lambda _, u: newton_step(u, b), b)
+        # The derivative of one more step from the solution is that of the solution.
+        return jnp.sum(jnp.sin(newton_step(jax.lax.stop_gradient(u), b)))
+
+    b = jnp.linspace(0.5, 2.0, 64)
+    mesh = jax.make_mesh((2,), ("x",), (AxisType.Auto,), devices=jax.devices()[:2])
+    program = jax.value_and_grad(loss)
+    text, found = compiled(program, jax.device_put(b, NamedSharding(mesh, P("x"))))
+    for made, expected in zip(found, jax.jit(program)(b), strict=True):
+        np.testing.assert_allclose(made, expected, rtol=1e-12)
+    assert "all-gather" not in text
+    slope = (loss(b + 1e-6) - loss(b - 1e-6)) / 2e-6
+    np.testing.assert_allclose(found[1].sum(), slope, rtol=1e-7)
 
 
 def test_operands_that_are_gathered_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
