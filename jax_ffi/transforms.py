@@ -20,10 +20,12 @@ from kernelcore.operators import (
     ExtremumOperations,
     Operation,
     TieWeights,
+    copied_results,
     derive,
     extremum_operations,
     find_ties,
     warn_of_compiled,
+    without_results,
 )
 
 
@@ -148,11 +150,31 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
         derived = derive.without(derived, wrt, sizes)
         known = [a for a in args if not ad.is_undefined_primal(a)]
         operands = [*known, *(cotangents[j] for j in given)]
-        linear = tuple(range(len(known), len(operands)))
-        made = bind(operands, _derived(launch, derived.operation, linear))
+        made = _cotangents(launch, derived, operands, len(known))
         for index, ct in zip(derived.produced, made, strict=True):
             ct_args[index] = _with_sharding_of(ct, args[index].aval)
     return ct_args
+
+
+def _cotangents(
+    launch: Launch, derived: DerivedOperation, operands: Sequence[Any], known: int
+) -> list[Any]:
+    """The results of ``derived``, which is linear in its operands from ``known`` on.
+
+    A cotangent that is passed on needs no launch, and no memory of its own.
+    """
+    copies = copied_results(derived.operation, [np.shape(x) for x in operands])
+    if len(copies) == len(derived.produced):
+        return [operands[k] for _, k in sorted(copies.items())]
+    if copies:
+        left = replace(derived, operation=without_results(derived.operation, copies))
+        derived, kept = _without_unread(left, operands)
+    else:
+        kept = list(enumerate(operands))
+    linear = tuple(n for n, (k, _) in enumerate(kept) if k >= known)
+    made = iter(bind([x for _, x in kept], _derived(launch, derived.operation, linear)))
+    count = derived.operation.visible + len(copies)
+    return [operands[copies[r]] if r in copies else next(made) for r in range(count)]
 
 
 def _check_linear(launch: Launch, index: int) -> None:

@@ -297,3 +297,50 @@ def test_programs_and_traces_name_kernels_and_their_places(tmp_path: Path) -> No
     events = gzip.decompress(trace.read_bytes()).decode()
     assert re.search(r'"name":"axpy__kernels_py_\d+_', events)
     assert "kernelcore_launch" not in events
+
+
+@kc.kernel
+def added(x: F64, y: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] + y[i]
+
+
+@kc.kernel
+def damped(x: F64, y: F64, o: F64):
+    i = kc.tid()
+    o[i] = kc.sin(x[i]) + y[i]
+
+
+@kc.kernel
+def added_vectors(
+    x: kc.array(dtype=kc.vec3d), y: kc.array(dtype=kc.vec3d), o: kc.array(dtype=kc.vec3d)
+):
+    i = kc.tid()
+    o[i] = x[i] + y[i]
+
+
+@kc.kernel
+def added_reversed(x: F64, y: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[x.shape[0] - 1 - i] + y[i]
+
+
+def launches_of_gradient(function: Any, *args: Any) -> list[int]:
+    """The number of results of every launch in the gradient of ``function``."""
+    gradient = jax.grad(lambda *a: jnp.sum(jnp.sin(function(*a)[0])), range(len(args)))
+    reference = jax.jacfwd(lambda *a: jnp.sum(jnp.sin(function(*a)[0])), range(len(args)))
+    assert_close(gradient(*args), reference(*args))
+    eqns = jax.make_jaxpr(gradient)(*args).eqns
+    return [len(e.outvars) for e in eqns if e.primitive.name == "kernelcore_launch"]
+
+
+def test_cotangents_that_are_passed_on_need_no_launch() -> None:
+    x, y = jnp.linspace(0.5, 1.5, 8), jnp.linspace(1.0, 2.0, 8)
+    vectors = jnp.stack([x] * 3, 1)
+    assert launches_of_gradient(jax_kernel(added), x, y) == [1]
+    assert launches_of_gradient(jax_kernel(added_vectors), vectors, 2.0 * vectors) == [1]
+    assert launches_of_gradient(jax_kernel(damped), x, y) == [1, 1]
+    assert launches_of_gradient(jax_kernel(added_reversed), x, y) == [1, 1]
+    # A launch over a part of the arrays passes on that part.
+    part = jax_kernel(added, launch_dims=4, output_dims=8)
+    assert launches_of_gradient(part, x, y) == [1, 2]
