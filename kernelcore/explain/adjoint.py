@@ -9,10 +9,15 @@ from typing import Any
 from kernelcore.base.errors import KernelError
 from kernelcore.codegen.analysis.work import Counts, Work, work_of
 from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records
+from kernelcore.explain.devices import Sizes, size_of
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import active_values
+from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.simplify.dead_code import dce
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,15 @@ class Adjoint:
         recomputed: What a thread does that depends on no cotangent: it loads elements of the
             kernel's arrays, and computes values and factors of derivatives from them.
         cost: Estimated instructions, as a multiple of those of the kernel.
+        kept: The arrays that the adjoint reads, which frameworks keep from the call to its
+            gradient, and their bytes; None where extents are not known.
     """
 
     refusal: str | None
     records: Sequence[Record] = ()
     recomputed: Counts = field(default_factory=Counts)
     cost: float = 0.0
+    kept: Sizes = field(default_factory=dict[str, int | None])
 
     @property
     def recorded_bytes(self) -> int | None:
@@ -72,4 +80,17 @@ def adjoint_report(func: Func, work: Work, arguments: Sequence[Any] | None) -> A
     whole = work_of(adjoint, given)
     cost = sum(whole.cost.values()) / (sum(work.cost.values()) or 1.0)
     again = work_of(adjoint, given, is_recomputed).counts
-    return Adjoint(None, tuple(records(adjoint, whole.trips)), again, cost)
+    kept = _kept(func, derived, arguments)
+    return Adjoint(None, tuple(records(adjoint, whole.trips)), again, cost, kept)
+
+
+def _kept(func: Func, derived: Derived, arguments: Sequence[Any] | None) -> Sizes:
+    """The arrays with elements from before the launch that the adjoint reads."""
+    shown = {derived.func.params[new] for new in derived.derivative_of.values()}
+    reads = effects(dce(tidy(derived.func), shown))
+    found: dict[str, int | None] = {}
+    for k, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
+        is_given = effect.loads or not effect.writes
+        if reads[k].loads and is_given and isinstance(param.type, ArrayType):
+            found[param.name] = None if arguments is None else size_of(arguments[k], param.type)
+    return found

@@ -26,6 +26,7 @@ from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
 from kernelcore.explain.accesses import Access, accesses
 from kernelcore.explain.adjoint import Adjoint, adjoint_report
+from kernelcore.explain.devices import LaunchAxis, launch_axes
 from kernelcore.explain.loops import Loop, blocks_of, lane_strides_of, loops
 from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
@@ -88,6 +89,7 @@ class Explanation:
             (``kc.op(kernel, fuse=...)``), or why not.
         work: What one thread does.
         adjoint: Its reverse mode.
+        axes: What devices exchange that run parts of a launch, by launch axis.
         measured: A launch; None where no arguments were given.
     """
 
@@ -104,6 +106,7 @@ class Explanation:
     fusable: str
     work: Work
     adjoint: Adjoint
+    axes: Sequence[LaunchAxis]
     measured: Measured | None
     func: Func = field(repr=False)
 
@@ -199,6 +202,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         _fusable(chosen.func),
         work,
         adjoint_report(chosen.func, work, flat),
+        launch_axes(chosen.func, flat),
         measured,
         func,
     )

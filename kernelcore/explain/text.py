@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import SrcLoc
+from kernelcore.explain.devices import sized
 
 if TYPE_CHECKING:
     from kernelcore.explain.adjoint import Adjoint
@@ -16,7 +17,7 @@ _INDENT = "        | "
 
 def report(e: Explanation) -> str:
     """The whole report."""
-    sections = [_head(e), _source(e), _elsewhere(e), _adjoint(e.adjoint)]
+    sections = [_head(e), _source(e), _elsewhere(e), _adjoint(e.adjoint), _devices(e)]
     if e.measured is not None:
         sections.append(_measured(e.measured))
     return "\n".join("\n".join(lines) for lines in sections if lines) + "\n"
@@ -113,6 +114,8 @@ def _adjoint(adjoint: Adjoint) -> list[str]:
         return ["", f"adjoint: none: {adjoint.refusal}"]
     lines = ["", f"adjoint: about {adjoint.cost:.1f} times the instructions"]
     again, recorded = adjoint.recomputed, adjoint.recorded_bytes
+    kept = ", ".join(map(sized, adjoint.kept, adjoint.kept.values()))
+    lines.append(f"  frameworks keep {kept or 'no array'} for it")
     if not adjoint.records:
         lines.append("  records nothing")
     elif recorded is None:
@@ -129,6 +132,10 @@ def _adjoint(adjoint: Adjoint) -> list[str]:
         f"and computes {again.flops:.0f} flops of values and factors from them"
     )
     return lines
+
+
+def _devices(e: Explanation) -> list[str]:
+    return ["", "over several devices:", *(f"  {a}" for a in e.axes)] if e.axes else []
 
 
 def _measured(m: Measured) -> list[str]:

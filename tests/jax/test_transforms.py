@@ -256,6 +256,16 @@ def test_residuals_are_what_the_adjoint_reads() -> None:
     assert residual_shapes(product, x, p[0]) == [(5, 7), (7,)]
 
 
+def test_explain_names_the_residuals() -> None:
+    x, row = jnp.ones((5, 7)), jnp.ones(7)
+    for function, args in ((smoothed, (x,)), (biased_sine, (x, row)), (weighted, (row, row, row))):
+        arrays = dict(zip([p.name for p in function.parameters], args, strict=False))
+        kept = kc.explain(function, *map(np.asarray, (*args, args[0]))).adjoint.kept
+        assert kept == {name: arrays[name].nbytes for name in kept}
+        shapes = sorted({arrays[name].shape for name in kept})
+        assert residual_shapes(jax_kernel(function), *args) == shapes
+
+
 def test_scans_of_linear_kernels_keep_nothing() -> None:
     step = jax_kernel(smoothed)
 
