@@ -119,7 +119,7 @@ def abs(x: Number) -> Number:
 
 @builtin(
     lower=composed.sign,
-    ref=np.sign,
+    ref=reference.sign,
     grad={},
     array=spelled(float=spelling.sign, int=spelling.sign),
 )

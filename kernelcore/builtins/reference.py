@@ -88,6 +88,11 @@ def _odd_float32(number: np.float64) -> np.float32:
 
 
 @on_scalars
+def sign(x: Any) -> Any:
+    """-1, 0 or 1, as ``x`` is; NumPy's function leaves a zero of bfloat16 its sign."""
+    return np.sign(x) + 0
+
+
 def minimum(x: Any, y: Any) -> Any:
     """The smaller one, NaN if either is; of two equal ones ``y``."""
     return x if x < y or np.isnan(x) else y

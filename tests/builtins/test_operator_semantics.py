@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernelcore as kc
 from kernelcore.builtins import OPS
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Func
@@ -314,3 +315,44 @@ def test_float_quotients_round_down_and_remainders_have_the_sign_of_the_divisor(
         quotients = [math.floor(a / b) for a, b in rows]
         assert run(one_op("floordiv", dtype), [x, y], dtype).tolist() == quotients
         assert run(one_op("mod", dtype), [x, y], dtype).tolist() == [a % b for a, b in rows]
+
+
+# Zeros of both signs, integers, fractions, the smallest numbers, and what is none.
+SPECIAL = [
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -7.5, 100.0, -100.25, 3e4, 0.1, 0.333),
+    *(1e-3, 6e-8, -6e-8, math.inf, -math.inf, math.nan),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_host_values_have_the_bits_of_kernels(dtype: Any, inputs: int) -> None:
+    """What the compiler folds and Python mode evaluates is what machine code computes."""
+    checked = 0
+    values = np.array(SPECIAL).astype(dtype.numpy)
+    columns = [a.ravel().copy() for a in np.meshgrid(*[values] * inputs)]
+    for name in (n for n, op in OPS.items() if op.ref is not None and hasattr(kc, n)):
+        builtin = getattr(kc, name)
+
+        @kc.kernel
+        def one(x: kc.array[Any], y: kc.array[Any]):
+            i = kc.tid()
+            y[i] = builtin(x[i])  # noqa: B023
+
+        @kc.kernel
+        def two(x: kc.array[Any], z: kc.array[Any], y: kc.array[Any]):
+            i = kc.tid()
+            y[i] = builtin(x[i], z[i])  # noqa: B023
+
+        found = np.zeros_like(columns[0])
+        try:
+            kc.launch(two if inputs == 2 else one, len(found), columns, [found])
+        except kc.KernelTypeError:
+            continue  # another number of arguments, or no function of floats
+        on_host = [builtin(*(dtype(float(a)) for a in row)) for row in zip(*columns, strict=True)]
+        wanted = np.array([float(a) for a in on_host]).astype(found.dtype)
+        is_nan = np.isnan(found)
+        np.testing.assert_array_equal(np.isnan(wanted), is_nan, name)
+        assert wanted[~is_nan].tobytes() == found[~is_nan].tobytes(), name
+        checked += 1
+    assert checked == (36 if inputs == 1 else 13)
