@@ -7,7 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-sharding test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
+	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers dist test-dist clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -18,7 +18,7 @@ test: $(VENV)/.built
 # Rebuild what a change in csrc affects, with ccache if it is installed.
 native: export PATH := $(CURDIR)/$(BIN):$(PATH)
 native:
-	cmake -S csrc -B build/native -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	cmake -S csrc -B build/native -G Ninja -DCMAKE_BUILD_TYPE=Release -DKC_WARNINGS_ARE_ERRORS=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 	  -DCMAKE_CXX_COMPILER_LAUNCHER=$(notdir $(shell command -v ccache))
 	cmake --build build/native
@@ -214,6 +214,18 @@ lint: $(VENV)/.built
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench.run
 
+# An sdist, and wheels from it for old versions of glibc: one for Python 3.11, and one with the stable
+# ABI for 3.12 and newer.
+DIST := $(VENV)/dist
+dist:
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --upgrade $$($(PYTHON) tools/make_dist.py --requirements)
+	$(DIST)/bin/python tools/make_dist.py dist
+
+# Installs these wheels in fresh environments: with NumPy alone, then with each framework.
+test-dist:
+	$(PYTHON) tests/packaging/install.py dist
+
 clean:
 	rm -rf $(VENV) build output
 
@@ -228,9 +240,11 @@ $(VENV)/.frameworks:
 	touch $@
 
 $(VENV)/.built: $(VENV)/.frameworks $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,paddle,examples,dev]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C cmake.define.KC_WARNINGS_ARE_ERRORS=ON \
+	  -e '.[torch,jax,paddle,examples,dev]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,paddle,examples,dev,bench]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C cmake.define.KC_WARNINGS_ARE_ERRORS=ON \
+	  -e '.[torch,jax,paddle,examples,dev,bench]'
 	touch $@

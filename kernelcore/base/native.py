@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from kernelcore import _native
+try:
+    from kernelcore import _native
+except ImportError as error:
+    raise ImportError(
+        f"kernelcore's native module is missing for Python {sys.version.split()[0]} ({error})\n"
+        "  help: install kernelcore with pip; in a clone, 'make native' builds the module"
+    ) from error
 from kernelcore._native import *  # noqa: F403
 from kernelcore.base.errors import (
     KernelArgumentError,

@@ -1,4 +1,4 @@
-"""Adapters without their framework say how to install it."""
+"""Imports without a framework, without the native module, or elsewhere than on Linux say why."""
 
 from __future__ import annotations
 
@@ -50,3 +50,18 @@ def test_kernelcore_itself_needs_none() -> None:
     text = HIDE.format(framework="torch", code="import kernelcore as kc; print(kc.sin(0.0))")
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "0.0", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ("sys.platform = 'win32'", "kernelcore runs on Linux, found 'win32'"),
+        ("sys.modules['kernelcore._native'] = None", "kernelcore's native module is missing for"),
+    ],
+)
+def test_an_import_that_cannot_work_says_why(before: str, wanted: str) -> None:
+    text = f"import sys; {before}; import kernelcore as kc; kc.kernel"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT)
+    *_, last, remedy = done.stderr.splitlines()
+    assert last.startswith(f"ImportError: {wanted}")
+    assert remedy.startswith("  help: ")
