@@ -275,7 +275,8 @@ class GridProgram:
         elif dtype in REALS:
             value = f"kc.{dtype}({self.real_number()})"
         else:
-            value = f"kc.{dtype}({self.integer()})"
+            # A literal of no other type must fit, a number of int32 wraps.
+            value = f"kc.{dtype}(kc.int32({self.integer()}))"
         operator = operator if dtype != "bool" else "="
         if array.length and self.rng.random() < 0.6:
             place = self.rng.choice((str(self.rng.randrange(array.length)), "i % 2"))
