@@ -7,7 +7,8 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-sharding test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers dist test-dist clean
+	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers dist test-dist \
+	docs docs-check clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -214,6 +215,16 @@ lint: $(VENV)/.built
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench.run
 
+# The site, with the pictures of the gallery, in build/docs/html.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b html -W --keep-going --fresh-env docs build/docs/html
+
+# Opens its pages in Chromium, which Qt brings along, follows their links, and keeps pictures.
+docs-check: docs
+	$(BIN)/python -m pip install --quiet --upgrade --target $(PAGES) PyQt6-WebEngine
+	$(BIN)/python -m tests.site.links build/docs/html
+	PYTHONPATH=$(PAGES) QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.site.pictures build/docs/html output/site
+
 # An sdist, and wheels from it for old versions of glibc: one for Python 3.11, and one with the stable
 # ABI for 3.12 and newer.
 DIST := $(VENV)/dist
@@ -242,6 +253,11 @@ $(VENV)/.frameworks:
 $(VENV)/.built: $(VENV)/.frameworks $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -C cmake.define.KC_WARNINGS_ARE_ERRORS=ON \
 	  -e '.[torch,jax,paddle,examples,dev]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C cmake.define.KC_WARNINGS_ARE_ERRORS=ON \
+	  -e '.[torch,jax,paddle,examples,dev,docs]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.built

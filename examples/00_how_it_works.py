@@ -1,4 +1,7 @@
-"""Every stage of one kernel: source, IR, adjoint IR, LLVM IR, assembly."""
+"""What a kernel becomes
+=====================
+
+Every stage of one kernel: source, IR, adjoint IR, LLVM IR, assembly."""
 
 import kernelcore as kc
 

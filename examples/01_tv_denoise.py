@@ -1,4 +1,7 @@
-"""Total-variation denoising of a photograph: one kernel, differentiated, run in three ways.
+"""Total-variation denoising
+=========================
+
+Total-variation denoising of a photograph: one kernel, differentiated, run in three ways.
 
 The energy of an image u, given the noisy image f, is (Rudin, Osher, Fatemi 1992, with the total
 variation smoothed by eps)

@@ -1,4 +1,7 @@
-"""Structs, arrays of vectors, views and generic functions, checked against NumPy."""
+"""Structs, vectors, views
+=======================
+
+Structs, arrays of vectors, views and generic functions, checked against NumPy."""
 
 from typing import Any
 

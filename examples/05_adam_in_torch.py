@@ -1,4 +1,7 @@
-"""Four ways to give torch's Adam the gradients of a kernel; all find the minimum.
+"""Adam in torch
+=============
+
+Four ways to give torch's Adam the gradients of a kernel; all find the minimum.
 
 The first two minimise the sum of squares of points, with arrays and tensors on the same memory and
 a Tape. The last two minimise Rosenbrock's function at many points: an autograd.Function that

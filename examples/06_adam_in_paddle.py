@@ -1,4 +1,7 @@
-"""Three ways to give Paddle's Adam the gradients of a kernel; all find the minimum.
+"""Adam in Paddle
+==============
+
+Three ways to give Paddle's Adam the gradients of a kernel; all find the minimum.
 
 The first two share memory between arrays and tensors, and compute gradients with a Tape. The third
 makes an operator of the kernel, which Paddle differentiates itself.

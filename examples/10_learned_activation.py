@@ -1,4 +1,7 @@
-"""An activation with a learned parameter per channel, in an nn.Module that torch.compile compiles.
+"""A learned activation
+====================
+
+An activation with a learned parameter per channel, in an nn.Module that torch.compile compiles.
 
 Snake is ``x + sin(a x)**2 / a`` with a frequency ``a`` for every channel. A network of it continues
 a periodic function beyond the data, where one of tanh does not.

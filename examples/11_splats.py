@@ -1,4 +1,7 @@
-"""A picture as a sum of 2-D Gaussian splats, fitted by gradients through the renderer.
+"""Gaussian splats
+===============
+
+A picture as a sum of 2-D Gaussian splats, fitted by gradients through the renderer.
 
 A pixel looks through the splats in turn: each adds its colour times its opacity there times what
 the ones before let through. Pixels stop where next to nothing is left.

@@ -1,4 +1,7 @@
-"""A hanging cloth of masses and springs: how must it be thrown to reach a place?
+"""Cloth
+=====
+
+A hanging cloth of masses and springs: how must it be thrown to reach a place?
 
 One operator makes a step of symplectic Euler. A loop of torch and a scan of JAX call it; both give
 the same path, and the same gradients, which find the throw.

@@ -1,4 +1,7 @@
-"""Attention over the neighbours of each node of a graph in compressed rows (CSR).
+"""Graph attention
+===============
+
+Attention over the neighbours of each node of a graph in compressed rows (CSR).
 
 A node takes the mean of its neighbours' features, weighted by the softmax of a score of each edge.
 In a graph where a third of the nodes are noise, it learns which neighbours to believe.

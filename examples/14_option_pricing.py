@@ -1,4 +1,7 @@
-"""The price of an Asian option and its slopes, by simulation of many paths for several seeds.
+"""Option pricing
+==============
+
+The price of an Asian option and its slopes, by simulation of many paths for several seeds.
 
 It pays what the geometric mean of a share's price, taken at several dates, exceeds the strike by.
 ``jax.vmap`` runs the seeds, whose spread is the error of the mean; ``jax.grad`` differentiates

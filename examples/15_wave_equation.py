@@ -1,4 +1,7 @@
-"""The wave equation on a grid whose rows are cut over the devices of JAX.
+"""The wave equation over devices
+==============================
+
+The wave equation on a grid whose rows are cut over the devices of JAX.
 
 A step is one kernel per device; ``ppermute`` brings the rows next to the cut. With processors only:
 ``XLA_FLAGS=--xla_force_host_platform_device_count=2 python examples/15_wave_equation.py``.

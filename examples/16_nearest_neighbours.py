@@ -1,4 +1,7 @@
-"""The k nearest neighbours of points in a plane, by cells of a grid.
+"""Nearest neighbours
+==================
+
+The k nearest neighbours of points in a plane, by cells of a grid.
 
 Points are sorted by cell. Each point looks at squares of cells around its own, ring by ring, and
 keeps its nearest neighbours in a vector, sorted by insertion. It stops when the ring is farther

@@ -1,4 +1,7 @@
-"""The bilateral filter: it smooths a picture and keeps its edges.
+"""The bilateral filter
+====================
+
+The bilateral filter: it smooths a picture and keeps its edges.
 
 A pixel becomes the mean of its surroundings, weighted by a Gaussian of the distance and one of the
 difference in brightness.

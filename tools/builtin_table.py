@@ -37,6 +37,16 @@ that "of its body" is differentiated as a user's own is.
 
 def builtins_markdown() -> str:
     """All built-ins, one section per module that defines some, one row per name."""
+    found = _sections()
+    return "\n".join([TITLE, *(_heading(m) + _table(m, rows) for m, rows in found.items())])
+
+
+def builtin_tables() -> dict[str, str]:
+    """The rows of ``builtins_markdown`` by module, each as a table of its own."""
+    return {module: _table(module, rows) for module, rows in _sections().items()}
+
+
+def _sections() -> dict[str, list[Row]]:
     sections: dict[str, list[Row]] = {}
     for entry, names in _entries().items():
         sections.setdefault(entry.module, []).append(_entry_row(entry.op, names))
@@ -47,7 +57,7 @@ def builtins_markdown() -> str:
         for i in vars(intrinsics).values()
         if isinstance(i, Intrinsic)
     ]
-    return "\n".join([TITLE, *(_section(module, rows) for module, rows in sections.items())])
+    return sections
 
 
 def _entries() -> Mapping[Builtin[..., Any], list[str]]:
@@ -67,12 +77,16 @@ def _functions() -> Mapping[tuple[str, str], list[Overload]]:
     return found
 
 
-def _section(module: str, rows: Iterable[Row]) -> str:
-    heading, _, rest = (inspect.getdoc(sys.modules[module]) or "").partition("\n")
+def _heading(module: str) -> str:
+    return f"## {(inspect.getdoc(sys.modules[module]) or '').splitlines()[0].rstrip('.')}\n\n"
+
+
+def _table(module: str, rows: Iterable[Row]) -> str:
+    rest = (inspect.getdoc(sys.modules[module]) or "").partition("\n")[2]
     text = [rest.strip().replace("``", "`"), ""] if rest else []
     table = [f"| {' | '.join(row)} |" for row in (("signature", "derivative", ""), *rows)]
     table.insert(1, "|---|---|---|")
-    return "\n".join([f"## {heading.rstrip('.')}", "", *text, *table, ""])
+    return "\n".join([*text, *table, ""])
 
 
 def _entry_row(op: Op, names: Sequence[str]) -> Row:

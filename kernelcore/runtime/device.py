@@ -73,7 +73,7 @@ class Device(str):
 
     @property
     def kind(self) -> str:
-        """The kind of device: 'cpu' or 'cuda'."""
+        """Either 'cpu' or 'cuda'."""
         return self.partition(":")[0]
 
     @property

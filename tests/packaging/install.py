@@ -1,7 +1,7 @@
 """Installs the wheels of a folder in fresh environments and runs a program in each.
 
-``python tests/packaging/install.py FOLDER`` takes every interpreter of ``PYTHONS`` that is on the path:
-first with NumPy alone, then with one framework after the other. It needs no package itself.
+``python tests/packaging/install.py FOLDER`` takes every interpreter of ``PYTHONS`` that is on the
+path: first with NumPy alone, then with one framework after the other. It needs no package itself.
 """
 
 from __future__ import annotations

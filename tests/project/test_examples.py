@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.documents import blocks, script, wrong_outputs
 from tests.helpers.environment import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -29,7 +30,15 @@ ARGUMENTS = {
     "16_nearest_neighbours.py": ["neighbours.png", "--small"],
     "17_bilateral_filter.py": ["bilateral.png", "--small"],
 }
-DOCUMENTS = ("README.md", "docs/language.md", "docs/frameworks.md")
+# Blocks of decisions and of the internals are not programs of users.
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted(
+        path
+        for path in (ROOT / "docs").rglob("*.md")
+        if path.parent.name not in ("decisions", "internals") and blocks(path)
+    ),
+]
 # Scripts run one after the other in a process, which imports each framework once.
 RUNNER = """
 import contextlib, io, json, runpy, sys, traceback
@@ -47,6 +56,11 @@ print("\\n" + json.dumps(found))
 """
 
 
+def script_name(path: Path) -> str:
+    """A name for the program of a document, which no module has."""
+    return "_".join(["page", *path.relative_to(ROOT).with_suffix("").parts]).replace("-", "_")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("examples")
@@ -56,13 +70,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(folder: Path) -> dict[str, str]:
     """What every example and document prints, or how it fails, by its name."""
     scripts = {str(EXAMPLES / name): arguments for name, arguments in ARGUMENTS.items()}
-    for name in DOCUMENTS:
-        # The blocks of a document are one script.
-        blocks = [part.split("```")[0] for part in (ROOT / name).read_text().split("```python\n")]
-        assert len(blocks) > 1, name
-        script = folder / f"{Path(name).stem}.py"
-        script.write_text("\n".join(blocks[1:]))
-        scripts[str(script)] = []
+    for path in DOCUMENTS:
+        program = folder / f"{script_name(path)}.py"
+        program.write_text(script(blocks(path)))
+        scripts[str(program)] = []
     given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{RUNNER}"]
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
@@ -81,6 +92,11 @@ def test_every_example_is_tested() -> None:
 def test_every_example_and_document_runs(printed: dict[str, str]) -> None:
     assert len(printed) == len(ARGUMENTS) + len(DOCUMENTS)
     assert [text for text in printed.values() if text.startswith("FAILED")] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_blocks_of_documents_print_what_follows_them(path: Path, printed: dict[str, str]) -> None:
+    assert wrong_outputs(blocks(path), printed[f"{script_name(path)}.py"]) == []
 
 
 def test_every_stage_is_printed(printed: dict[str, str]) -> None:

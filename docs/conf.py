@@ -1,0 +1,95 @@
+"""Settings of Sphinx for the site."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import kernelcore  # noqa: E402
+from tools.builtin_table import builtin_tables  # noqa: E402
+
+project = "kernelcore"
+author = "The kernelcore developers"
+version = release = kernelcore.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+html_theme = "furo"
+html_title = f"kernelcore {version}"
+exclude_patterns = ["reference/generated"]
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+# Names of other projects are links where their inventories can be fetched.
+intersphinx_mapping = (
+    {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "torch": ("https://docs.pytorch.org/docs/stable", None),
+        "jax": ("https://docs.jax.dev/en/latest", None),
+    }
+    if os.environ.get("KC_DOCS_INTERSPHINX")
+    else {}
+)
+
+
+def gallery_arguments(_: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    """What the gallery gives an example: a few seconds' work, and a place for its picture."""
+    name = Path(variables["src_file"]).name
+    (ROOT / "output").mkdir(exist_ok=True)
+    if name.startswith("1"):
+        return [str(ROOT / "output" / "gallery.png"), "--small"]
+    return {
+        "01_tv_denoise.py": ["--iterations", "30"],
+        "05_adam_in_torch.py": ["--steps", "8000", "--points", "20"],
+        "06_adam_in_paddle.py": ["--steps", "8000", "--points", "20"],
+    }.get(name, [])
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/\d\d_",
+    "ignore_pattern": "distributed",
+    "reset_argv": gallery_arguments,
+    "download_all_examples": False,
+    "within_subsection_order": "FileNameSortKey",
+    "show_memory": False,
+    "write_computation_times": False,
+    "plot_gallery": os.environ.get("KC_DOCS_GALLERY", "1") == "1",
+}
+
+
+def write_tables(app: Sphinx) -> None:
+    """Write the tables of built-ins, which pages of the reference include."""
+    folder = Path(app.srcdir, "reference", "generated")
+    folder.mkdir(exist_ok=True)
+    for module, text in builtin_tables().items():
+        page = folder / f"{module.rpartition('.')[2]}.md"
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("builder-inited", write_tables)
