@@ -11,7 +11,8 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, CAST, TID, OpKind
 from kernelcore.ir.walk import rewrite
 from kernelcore.language.types import int32
-from kernelcore.passes.access.launch_parts import Indices, Parts, Window
+from kernelcore.passes.access.launch_indices import Indices
+from kernelcore.passes.access.launch_parts import Parts, Window
 from kernelcore.passes.pipeline import tidy
 from kernelcore.passes.simplify.dead_code import dce, drop_unused_params
 
@@ -78,11 +79,16 @@ def launch_part(func: Func, cut: Mapping[int, Parts]) -> LaunchPart:
                     place = inner.emit(CAST, place, dtype=index.type)
             else:
                 first: Atom = start[axis]
-                if window.below:
-                    first = inner.emit(sub.op, first, Const(int32, window.below))
+                by = window.below + near.more
+                if by:
+                    first = inner.emit(sub.op, first, Const(int32, by))
+                if near.unwrapped is not None:
+                    index = near.unwrapped
                 if index.type != int32:
                     first = inner.emit(CAST, first, dtype=index.type)
                 place = inner.emit(sub.op, index, first)
+                if place.type != inputs[1 + window.axis].type:
+                    place = inner.emit(CAST, place, dtype=inputs[1 + window.axis].type)
             inputs[1 + window.axis] = place
         inner.append(replace(eqn, inputs=tuple(inputs)))
         return Region((), tuple(inner.eqns), eqn.outputs)

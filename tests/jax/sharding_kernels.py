@@ -16,8 +16,23 @@ from tests.jax.sharding_cases import (
     scaled_sum,
     weighted,
 )
-
-F64_3D = kc.array3d(dtype=kc.float64)
+from tests.jax.sharding_stencils import (
+    clamped,
+    corners,
+    diffused,
+    filtered,
+    guarded,
+    periodic,
+    reaction,
+    rolled,
+    scattered,
+    scattered_onto,
+    smoothed,
+    spread,
+    springs,
+    upwind,
+    wave,
+)
 
 
 @kc.kernel
@@ -104,30 +119,6 @@ def embedded(table: F64_2D, index: I32, o: F64_2D):
 
 
 @kc.kernel
-def diffused(u: F64_3D, o: F64_3D):
-    i, j, k = kc.tid()
-    n, m, p = u.shape[0], u.shape[1], u.shape[2]
-    v = u[i, j, k]
-    around = u[(i + 1) % n, j, k] + u[(i + n - 1) % n, j, k]
-    around += u[i, (j + 1) % m, k] + u[i, (j + m - 1) % m, k]
-    around += u[i, j, (k + 1) % p] + u[i, j, (k + p - 1) % p]
-    o[i, j, k] = v + 0.1 * (around - 6.0 * v) * v
-
-
-@kc.kernel
-def springs(x: VECTORS, v: VECTORS, dt: kc.float64, x_new: VECTORS, v_new: VECTORS):
-    i = kc.tid()
-    force = kc.vec3d(0.0, -9.8, 0.0)
-    if i > 0:
-        force += x[i - 1] - x[i]
-    if i < x.shape[0] - 1:
-        force += x[i + 1] - x[i]
-    w = v[i] + dt * force
-    v_new[i] = w
-    x_new[i] = x[i] + dt * w
-
-
-@kc.kernel
 def attracted(x: VECTORS, o: VECTORS):
     i = kc.tid()
     force = kc.vec3d()
@@ -180,76 +171,9 @@ def column_sums(x: F64_2D, o: F64):
 
 
 @kc.kernel
-def guarded(x: F64, o: F64):
-    i = kc.tid()
-    if i > 0 and i < x.shape[0] - 1:
-        o[i] = x[i] * x[i - 1] + x[i + 1]
-    else:
-        o[i] = x[i]
-
-
-@kc.kernel
-def clamped(x: F64, o: F64):
-    i = kc.tid()
-    o[i] = x[kc.max(i - 1, 0)] * x[kc.min(i + 1, x.shape[0] - 1)] + x[i]
-
-
-@kc.kernel
-def periodic(x: F64, o: F64):
-    i = kc.tid()
-    n = x.shape[0]
-    o[i] = x[(i + 2) % n] * x[(i - 1 + n) % n] + x[i]
-
-
-@kc.kernel
-def upwind(x: F64, o: F64):
-    i = kc.tid()
-    j = i
-    if i > 0:
-        j = i - 1
-    o[i] = x[i] * x[j]
-
-
-@kc.kernel
-def wave(u: F64_2D, v: F64_2D, speed: F64_2D, p: F64_2D, q: F64_2D):
-    i, j = kc.tid()
-    n, m = u.shape[0], u.shape[1]
-    around = kc.float64(0.0)
-    if i > 0 and j > 0 and i < n - 1 and j < m - 1:
-        around = u[i - 1, j - 1] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4.0 * u[i, j]
-    w = v[i, j] + 0.1 * speed[i, j] * around
-    q[i, j] = w
-    p[i, j] = u[i, j] + 0.1 * w
-
-
-@kc.kernel
-def scattered(x: F64, o: F64):
-    i = kc.tid()
-    kc.atomic_add(o, i, x[i])
-    if i > 0:
-        kc.atomic_add(o, i - 1, x[i] * x[i])
-
-
-@kc.kernel
-def scattered_onto(x: F64, o: F64):
-    i = kc.tid()
-    kc.atomic_add(o, i, x[i])
-    if i < x.shape[0] - 1:
-        kc.atomic_add(o, i + 1, x[i] * x[i])
-
-
-@kc.kernel
 def transposed(x: F64_2D, o: F64_2D):
     i, j = kc.tid()
     o[i, j] = x[j, i] * x[j, i]
-
-
-@kc.kernel
-def corners(x: F64_2D, o: F64_2D):
-    i, j = kc.tid()
-    n, m = x.shape[0], x.shape[1]
-    turned = x[(i + 1) % n, (j - 1 + m) % m]
-    o[i, j] = turned * x[kc.max(i - 1, 0), kc.min(j + 1, m - 1)] * kc.float64(i * m + j)
 
 
 @kc.kernel
@@ -373,6 +297,11 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "numbered_twice": (jax_callable(numbered_twice), "n", "x", OWN),
     "numbered_ring": (jax_callable(numbered_ring), "n", "x", border(2, 6, 12)),
     "total_of_numbered": (jax_callable(total_of_numbered, output_dims=1), "n", "x", SUM),
+    "reaction": (jax_kernel(reaction, num_outputs=2), "nm nm", "x x", border(2, 4, 6)),
+    "filtered": (jax_kernel(filtered), "nm 33", "x -", and_sums(border(2, 6, 12))),
+    "smoothed": (jax_kernel(smoothed), "n 3", "x -", and_sums(border(2, 6, 12))),
+    "spread": (jax_kernel(spread, output_dims="x"), "n", "x", border(2, 4, 8)),
+    "rolled": (jax_kernel(rolled), "n i", "x -", GATHERED),
     "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
 }
 # Meshes of two axes cut matrices along both; rows are gathered.
@@ -383,6 +312,8 @@ SQUARE: dict[str, Counts] = {
     "cross_entropy": everywhere("1 all-gather, 1 all-reduce"),
     "diffused": border(4, 12, 24),
     "product": GATHERED | dict.fromkeys(("gradient", "Hessian"), "1 all-gather, 1 all-reduce"),
+    "reaction": border(4, 8, 12),
+    "filtered": and_sums(border(4, 12, 24)),
     "wave": border(4, 12, 24),
     "corners": border(4, 12, 24),
 }
