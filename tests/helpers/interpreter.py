@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,18 @@ Read = Callable[[Env], Any]
 Compute = Callable[..., Any]
 Run = Callable[[Env], tuple[Any, ...]]
 Point = list[int]
+Dims = Sequence[int] | int
+Points = Iterable[Sequence[int]] | None
 
 
-def run(func: Func, args: Sequence[Any], grid_dims: Sequence[int] | int) -> None:
+def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None) -> None:
     """Run kernel ``func`` at every point of the grid, one after the other in row-major order.
 
     Args:
         func: A kernel.
         args: NumPy arrays (any strides; written in place) and scalars, along ``func.params``.
         grid_dims: Extents; as many as ``func.grid_rank``, or one for a kernel without an index.
+        points: These points alone; by default all.
 
     Raises:
         KernelError: An index out of bounds.
@@ -42,7 +45,7 @@ def run(func: Func, args: Sequence[Any], grid_dims: Sequence[int] | int) -> None
     body = _Compiler(point).region(func.body)
     env = _bind(func, args)
     with np.errstate(all="ignore"):
-        for index in np.ndindex(dims):
+        for index in np.ndindex(dims) if points is None else points:
             point[:] = index
             body(env)
 
