@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.elementwise import Part, parts
@@ -27,15 +30,49 @@ def test_operands_that_parts_of_a_grid_need() -> None:
         assert of(kernel) is None
 
 
-def test_two_ranks_share_nothing_but_sums() -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    ran = subprocess.run(
-        [*command, "-m", "tests.torch.distributed_program"],
+def torchrun(count: int, *program: str) -> subprocess.CompletedProcess[str]:
+    """``program`` on ``count`` ranks of torchrun."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return subprocess.run(
+        [*command, f"--nproc-per-node={count}", *program],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_two_ranks_share_nothing_but_sums() -> None:
+    ran = torchrun(2, "-m", "tests.torch.distributed_program")
     assert ran.returncode == 0, ran.stderr[-4000:]
     for rank in (0, 1):
         assert f"rank {rank} is done" in ran.stdout
+
+
+FAILING = """
+import time
+import torch
+import torch.distributed as dist
+from tests.torch import torch_kernels as k
+from torch_ext import torch_op
+dist.init_process_group("gloo")
+total = torch_op(k.energy, output_dims=1)(torch.ones(4, dtype=torch.float64))
+dist.all_reduce(total)
+if dist.get_rank() == 1:
+    print("failed at", time.time(), flush=True)
+    raise ValueError("rank 1 has failed")
+while True:
+    dist.all_reduce(total)
+"""
+
+
+def test_an_exception_in_one_rank_ends_all(tmp_path: Path) -> None:
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING)
+    ran = torchrun(2, str(program))
+    ended = time.time()
+    assert ran.returncode != 0
+    assert "ValueError: rank 1 has failed" in ran.stderr
+    failed = re.search(r"failed at ([\d.]+)", ran.stdout)
+    assert failed, ran.stderr[-4000:]
+    assert ended - float(failed[1]) < 10
