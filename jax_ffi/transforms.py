@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.interpreters import ad, batching
 from jax.sharding import AxisType
 
@@ -16,6 +17,7 @@ from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     MAX_GRID_DIMS,
+    CopiedResult,
     DerivedOperation,
     ExtremumOperations,
     Operation,
@@ -161,11 +163,13 @@ def _cotangents(
 ) -> list[Any]:
     """The results of ``derived``, which is linear in its operands from ``known`` on.
 
-    A cotangent that is passed on needs no launch, and no memory of its own.
+    A cotangent that is passed on, or repeated along some axes, needs no launch: XLA repeats it
+    where it is used.
     """
-    copies = copied_results(derived.operation, [np.shape(x) for x in operands])
+    copies = copied_results(derived.operation, derived.operation.shapes(operands))
+    copied = {r: _copied(operands[copy.operand], copy) for r, copy in copies.items()}
     if len(copies) == len(derived.produced):
-        return [operands[k] for _, k in sorted(copies.items())]
+        return [copied[r] for r in sorted(copied)]
     if copies:
         left = replace(derived, operation=without_results(derived.operation, copies))
         derived, kept = _without_unread(left, operands)
@@ -174,7 +178,11 @@ def _cotangents(
     linear = tuple(n for n, (k, _) in enumerate(kept) if k >= known)
     made = iter(bind([x for _, x in kept], _derived(launch, derived.operation, linear)))
     count = derived.operation.visible + len(copies)
-    return [operands[copies[r]] if r in copies else next(made) for r in range(count)]
+    return [copied[r] if r in copied else next(made) for r in range(count)]
+
+
+def _copied(operand: Any, copy: CopiedResult) -> Any:
+    return operand if copy.is_whole else lax.broadcast_in_dim(operand, copy.shape, copy.axes)
 
 
 def _check_linear(launch: Launch, index: int) -> None:

@@ -15,6 +15,7 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     Operation,
     TieWeights,
+    copied_results,
     derive,
     element_type,
     evaluate,
@@ -242,7 +243,11 @@ class _Rules:
         operator, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if operator is None or set(produced) != set(plan.wrt):
             return None
-        return native.TorchAdjoint(operator.native, produced)
+        copies = copied_results(operator.operation)
+        # Cotangents that are repeated need no launch, if no other result does.
+        is_view = len(copies) == len(produced)
+        repeated = [(c.operand, c.axes) for _, c in sorted(copies.items())] if is_view else []
+        return native.TorchAdjoint(operator.native, produced, repeated)
 
 
 def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:

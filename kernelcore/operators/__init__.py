@@ -40,7 +40,7 @@ from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.array_text import array_text, dimensions_text
 from kernelcore.operators.bound_kernel import BoundKernel, BoundKernels, bound_kernel, result_leaves
-from kernelcore.operators.copied_results import copied_results, without_results
+from kernelcore.operators.copied_results import CopiedResult, copied_results, without_results
 from kernelcore.operators.derive import DerivedOperation
 from kernelcore.operators.extremum import (
     ExtremumOperations,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Protocol
@@ -12,6 +12,7 @@ from kernelcore.ir.core import Atom, Func
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.final_elements import (
     Axis,
+    Covers,
     GridAxis,
     Range,
     first_writes,
@@ -54,6 +55,19 @@ def without_zeros(
         for param, bound in zip(func.params, bindings, strict=True)
     }
 
+    accesses, goes_through = AccessMap(func), covers(shape_of, grid)
+    writes = {at: first_writes(accesses, func.params[at], goes_through) for at in made}
+    whole = {at: eqns for at, eqns in writes.items() if eqns is not None}
+    launched = tuple(
+        replace(bound, zero=ZeroFill.NEVER) if at in whole else bound
+        for at, bound in enumerate(bindings)
+    )
+    return with_stores(func, chain(*whole.values())), launched
+
+
+def covers(shape_of: Mapping[Atom, Shape], grid: Shape) -> Covers:
+    """Whether an axis is as long as what an index goes through, for arrays of these shapes."""
+
     def goes_through(axis: Axis, index_range: Range) -> bool:
         match index_range:
             case GridAxis(at):
@@ -62,11 +76,4 @@ def without_zeros(
                 found = shape_of[array][at]
         return found == shape_of[axis.array][axis.axis]
 
-    accesses = AccessMap(func)
-    writes = {at: first_writes(accesses, func.params[at], goes_through) for at in made}
-    whole = {at: eqns for at, eqns in writes.items() if eqns is not None}
-    launched = tuple(
-        replace(bound, zero=ZeroFill.NEVER) if at in whole else bound
-        for at, bound in enumerate(bindings)
-    )
-    return with_stores(func, chain(*whole.values())), launched
+    return goes_through

@@ -335,6 +335,28 @@ def added_reversed(x: F64, y: F64, o: F64):
     o[i] = x[x.shape[0] - 1 - i] + y[i]
 
 
+@kc.kernel
+def totals_of_rows(x: F64_2D, o: F64):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    o[i] = total
+
+
+@kc.kernel
+def column_sums(x: F64_2D, o: F64):
+    i, j = kc.tid()
+    kc.atomic_add(o, j, x[i, j])
+
+
+@kc.kernel
+def some_columns(x: F64_2D, o: F64):
+    i = kc.tid()
+    for k in range(3):
+        o[i] += x[i, k]
+
+
 def launches_of_gradient(function: Any, *args: Any) -> list[int]:
     """The number of results of every launch in the gradient of ``function``."""
     gradient = jax.grad(lambda *a: jnp.sum(jnp.sin(function(*a)[0])), range(len(args)))
@@ -351,6 +373,13 @@ def test_cotangents_that_are_passed_on_need_no_launch() -> None:
     assert launches_of_gradient(jax_kernel(added_vectors), vectors, 2.0 * vectors) == [1]
     assert launches_of_gradient(jax_kernel(damped), x, y) == [1, 1]
     assert launches_of_gradient(jax_kernel(added_reversed), x, y) == [1, 1]
+    rows = {"launch_dims": "x.shape[0]", "output_dims": "x.shape[0]"}
+    columns = {"launch_dims": "x", "output_dims": "x.shape[1]"}
+    matrix = jnp.outer(x, y)
+    assert launches_of_gradient(jax_kernel(totals_of_rows, **rows), matrix) == [1]
+    assert launches_of_gradient(jax_kernel(column_sums, **columns), matrix) == [1]
+    # Other columns have zeros.
+    assert launches_of_gradient(jax_kernel(some_columns, **rows), matrix) == [1, 1]
     # A launch over a part of the arrays passes on that part.
     part = jax_kernel(added, launch_dims=4, output_dims=8)
     assert launches_of_gradient(part, x, y) == [1, 2]

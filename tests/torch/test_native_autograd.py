@@ -43,6 +43,47 @@ def test_first_derivatives_run_no_python_of_ours():
     assert seen == ["blend"]
 
 
+@kc.kernel
+def row_sums(x: kc.array2d(dtype=kc.vec3d), y: kc.array(dtype=kc.vec3d)):
+    i = kc.tid()
+    total = kc.vec3d(0.0)
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    y[i] = total
+
+
+@kc.kernel
+def column_sums(x: kc.array2d(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i, j = kc.tid()
+    kc.atomic_add(y, j, x[i, j])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (3, 0)])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_cotangents_that_repeat_a_given_one_are_views(shape, is_transposed):
+    rows = torch_op(row_sums, launch_dims="x.shape[0]", output_dims="x.shape[0]")
+    columns = torch_op(column_sums, launch_dims="x", output_dims="x.shape[1]")
+    x, y = (torch.randn(*shape, *c, dtype=F64, requires_grad=True) for c in ((3,), ()))
+    given = torch.randn(shape[0], 3, dtype=F64)
+    given = given.mT.contiguous().mT if is_transposed else given
+    (found,) = torch.autograd.grad(rows(x), x, given)
+    assert torch.equal(found, given[:, None].expand(x.shape))
+    assert found.stride() == (given.stride(0), 0, given.stride(1))
+    given = torch.randn(shape[1], dtype=F64)
+    (found,) = torch.autograd.grad(columns(y), y, given)
+    assert torch.equal(found, given.expand(y.shape))
+    assert found.stride() == (0, 1)
+    # An accumulated gradient has memory of its own.
+    for _ in range(2):
+        rows(x).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, 2.0))
+    # The second derivative sees the adjoint as an operation.
+    given = torch.randn(shape[0], 3, dtype=F64, requires_grad=True)
+    (found,) = torch.autograd.grad(rows(x), x, given, create_graph=True)
+    (second,) = torch.autograd.grad(found.sum(), given)
+    assert torch.equal(second, torch.full_like(given, shape[1]))
+
+
 def test_operands_changed_after_the_call_are_refused():
     x, y = leaves(3, 3)
     shifted = x + 0.0

@@ -1,3 +1,4 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,10 +20,14 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
+/// An operand that a result repeats, and for each of its axes that of the result.
+using Repeated = std::pair<size_t, std::vector<size_t>>;
+
 /// The adjoint for some cotangents that are given.
 struct Adjoint {
   BoundOperation operation;
-  std::vector<size_t> produced;  // the operands of the primal that its results are cotangents of
+  std::vector<size_t> produced;    // the operands of the primal that its results are cotangents of
+  std::vector<Repeated> repeated;  // where no result needs a launch, all results; else none
 };
 
 /// What calls save for one choice of operands that need cotangents, and how their backward runs.
@@ -198,9 +203,11 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   const Operation& op = *adjoint.operation.operation;
   Operands operands(adjoint.operation);
   size_t filled = 0;
+  SmallBuffer<PyObject*, 16> read_objects(op.operands.size());
   auto read = [&](PyObject* object) {
     if (filled == op.operands.size()) fail(op, "too many operands");
-    return operands.read(filled++, object, false) == Verdict::kPlain;
+    read_objects[filled] = object;
+    return operands.read_saved(filled++, object) == Verdict::kPlain;
   };
   size_t tensor = 0;
   for (size_t k : call.plan.kept) {
@@ -211,11 +218,17 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
     if (call.cotangents[j] != Py_None && !read(call.cotangents[j])) return {};
   }
   if (filled != op.operands.size()) fail(op, "too few operands");
-  SmallBuffer<PyObject*, 16> found(op.visible_count);
-  if (!operands.run(found.data())) return {};
   size_t count = nb::len(call.numbers);
   nb::object grads = new_tuple(count);
   for (size_t k = 0; k < count; ++k) set_item(grads, k, nb::none());
+  for (size_t i = 0; i < adjoint.repeated.size(); ++i) {
+    const auto& [operand, axes] = adjoint.repeated[i];
+    set_item(grads, adjoint.produced[i],
+             operands.repeated(i, operand, read_objects[operand], axes));
+  }
+  if (!adjoint.repeated.empty()) return grads;
+  SmallBuffer<PyObject*, 16> found(op.visible_count);
+  if (!operands.run(found.data())) return {};
   for (size_t i = 0; i < op.visible_count; ++i) {
     set_item(grads, adjoint.produced[i], nb::steal(found[i]));
   }
@@ -269,11 +282,13 @@ nb::object make_forward(const BoundOperation& operation, std::string name, nb::o
   return make_function(std::move(forward), &forward_entry, METH_FASTCALL);
 }
 
-void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<size_t> produced) {
-  if (produced.size() != operation.operation->visible_count) {
+void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<size_t> produced,
+                  std::vector<Repeated> repeated) {
+  size_t count = operation.operation->visible_count;
+  if (produced.size() != count || (!repeated.empty() && repeated.size() != count)) {
     fail(*operation.operation, "results of an adjoint");
   }
-  new (self) Adjoint{operation, std::move(produced)};
+  new (self) Adjoint{operation, std::move(produced), std::move(repeated)};
 }
 
 void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
@@ -286,7 +301,8 @@ void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
 
 void bind_torch_autograd(nb::module_& m) {
   nb::class_<Adjoint>(m, "TorchAdjoint", "The adjoint of an operation for given cotangents.")
-      .def("__init__", &init_adjoint, nb::arg("operation"), nb::arg("produced"));
+      .def("__init__", &init_adjoint, nb::arg("operation"), nb::arg("produced"),
+           nb::arg("repeated"));
   nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(GradPlanSlots::slots),
                        "What a call of an operation keeps, and how its backward runs.")
       .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),

@@ -121,6 +121,20 @@ Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
   return grad_mode && requires_grad(object) ? Verdict::kNeedsGrad : Verdict::kPlain;
 }
 
+Verdict Operands::read_saved(size_t index, PyObject* object) {
+  bool has_parameter = operation_.parameter_of(index) != Operation::kNoParameter;
+  if (has_parameter || !operation_.operands[index].is_array) return read(index, object, false);
+  if (!is_plain_tensor(object)) return Verdict::kUnusual;
+  ArrayInfo info;
+  Keeper keeper;
+  if (read_array(object, Access::kRead, info, keeper) != ReadStatus::kOk) {
+    PyErr_Clear();
+    return Verdict::kUnusual;
+  }
+  views_[index] = info.view;
+  return Verdict::kPlain;
+}
+
 /// Whether native code takes what was read of operand `index`, which is where the others are.
 bool Operands::is_usable(size_t index, const ArrayInfo& info) {
   DLDevice device = info.device;
@@ -187,6 +201,26 @@ bool Operands::run(PyObject** results) {
   }
   made.give_away();
   return true;
+}
+
+nb::object Operands::repeated(size_t result, size_t operand, PyObject* tensor,
+                              const std::vector<size_t>& axes) {
+  ArrayView view;
+  operation_.shape_result(result, views_.data(), view);
+  const ArrayView& given = views_[operand];
+  auto ndim = static_cast<size_t>(view.ndim);
+  if (axes.size() == ndim) return nb::borrow(tensor);
+  std::vector<int64_t> strides(ndim, 0);
+  for (size_t n = 0; n < axes.size(); ++n) {
+    strides[axes[n]] = given.stride_bytes[n] / given.item_bytes;
+  }
+  nb::list sizes;
+  nb::list steps;
+  for (size_t k = 0; k < ndim; ++k) {
+    sizes.append(view.shape[k]);
+    steps.append(strides[k]);
+  }
+  return nb::handle(tensor).attr("as_strided")(sizes, steps);
 }
 
 nb::object Operands::run() {

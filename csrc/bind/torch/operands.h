@@ -25,10 +25,19 @@ class Operands {
   /// Throws an argument Error if it is a plain one of another type than the kernel takes.
   Verdict read(size_t index, PyObject* object, bool grad_mode);
 
+  /// Reads argument `index`, an array that was checked before, of which the kernel may need the
+  /// shape alone.
+  Verdict read_saved(size_t index, PyObject* object);
+
   /// Runs the operation on what was read and gives its visible results, references that are the
   /// caller's, to `results`. False if torch's new tensors have no memory, as those of
   /// functionalization: then nothing ran.
   bool run(PyObject** results);
+
+  /// A view of `tensor`, read as operand `operand`, in the shape of result `result`: axis `n` of it
+  /// is axis `axes[n]` of the view, and the elements repeat along all others.
+  nanobind::object repeated(size_t result, size_t operand, PyObject* tensor,
+                            const std::vector<size_t>& axes);
 
   /// The same as what a call returns: a tensor, or a tuple of them; invalid for false.
   nanobind::object run();

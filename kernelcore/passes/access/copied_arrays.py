@@ -3,64 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from dataclasses import dataclass
 
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, OpKind
-from kernelcore.ir.walk import array_type, atoms_in, walk_eqns
-from kernelcore.passes.access.fusion import grid_axes
+from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.ir.op import WRITES, OpKind
+from kernelcore.ir.walk import array_type
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.effects import Access, AccessMap
+from kernelcore.passes.access.final_elements import Covers, first_writes
 
-# The value that such an access writes follows the array and the indices.
-_WRITES = (OpKind.STORE, OpKind.ATOMIC_ADD)
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Where an array gets its elements.
 
-def copied_arrays(func: Func) -> Mapping[int, int]:
-    """Parameters by which parameter's elements they get, where a launch goes over all of them.
-
-    The kernel may add the elements, to an array that holds zeros.
+    Attributes:
+        source: The parameter that has them.
+        axes: For each axis of the source, the axis of the array with the same index; they grow.
+            Along all other axes the elements repeat.
     """
-    accesses: dict[Atom, list[Eqn]] = {p: [] for p in func.params}
-    for eqn in walk_eqns(func.body):
-        if eqn.op.kind is OpKind.SNIPPET:
-            return {}
-        if eqn.op.kind in ACCESSES and eqn.inputs[0] in accesses:
-            accesses[eqn.inputs[0]].append(eqn)
-    loads: dict[Atom, Eqn] = {
-        eqn.out: eqn
-        for found in accesses.values()
-        if all(eqn.op.kind is OpKind.LOAD for eqn in found)
-        for eqn in found
-    }
-    copied: dict[int, int] = {}
+
+    source: int
+    axes: tuple[int, ...]
+
+
+def copied_arrays(func: Func, goes_through: Covers) -> Mapping[int, Copied]:
+    """The parameters that a launch fills with elements of another one, and of which one.
+
+    The kernel may add the elements, to an array that holds zeros; a copy then differs in the sign
+    of zeros.
+
+    Args:
+        func: A kernel.
+        goes_through: Whether an axis of an array is as long as what an index goes through.
+    """
+    accesses = AccessMap(func)
+    if accesses.snippets or func.flush_denormals:
+        return {}
+    loads: dict[Atom, Eqn] = {}
+    for array, found in accesses.by_array.items():
+        if not accesses.has(array, *WRITES) and array in func.params:
+            loads |= {a.eqn.out: a.eqn for a in found if a.eqn.op.kind is OpKind.LOAD}
+    copied: dict[int, Copied] = {}
     for k, param in enumerate(func.params):
-        source = _source(func, accesses[param], loads)
-        if source is not None and source.type == param.type:
-            copied[k] = func.params.index(source)
+        found = accesses.of(param)
+        copies = {_copy(func, a, loads) for a in found}
+        first = copies.pop() if len(copies) == 1 else None
+        writes = first_writes(accesses, param, goes_through) if first is not None else None
+        if first is not None and writes is not None and len(writes) == len(found):
+            copied[k] = first
     return copied
 
 
-def _source(func: Func, writes: Sequence[Eqn], loads: Mapping[Atom, Eqn]) -> Var | None:
-    """The array whose elements ``writes``, all accesses of an array, give it; None if another."""
-    # Every thread makes the accesses that are in no region.
-    if not writes or not all(e.op.kind in _WRITES and e in func.body.eqns for e in writes):
+def _copy(func: Func, write: Access, loads: Mapping[Atom, Eqn]) -> Copied | None:
+    """What an array is a copy of if it is made of elements as ``write`` writes one."""
+    type_ = array_type(write.eqn)
+    load = loads.get(write.eqn.inputs[-1])
+    if load is None:
         return None
-    used, axes = atoms_in(func.body), grid_axes(func.body)
-    if any(out in used for eqn in writes for out in eqn.outputs):
+    source = load.inputs[0]
+    if not (isinstance(source, Var) and isinstance(source.type, ArrayType)):
         return None
-    type_ = array_type(writes[0])
-    outer = type_.outer_ndim
-    sources: set[Atom] = set()
-    components: set[tuple[Atom, ...]] = set()
-    for eqn in writes:
-        index, value = eqn.inputs[1 : 1 + type_.ndim], eqn.inputs[1 + type_.ndim]
-        load = loads.get(value)
-        is_own = [axes.get(i) for i in index[:outer]] == list(range(func.rank))
-        if load is None or load.inputs[1:] != index or not is_own:
-            return None
-        sources.add(load.inputs[0])
-        components.add(index[outer:])
-    is_each_once = len(components) == len(writes) == prod(type_.components)
-    if not is_each_once or not all(isinstance(i, Const) for c in components for i in c):
+    if (source.type.dtype, source.type.components) != (type_.dtype, type_.components):
         return None
-    source = sources.pop()
-    return source if not sources and isinstance(source, Var) else None
+    outer = source.type.outer_ndim
+    place, given = write.indices, load.inputs[1:]
+    axes = _places(place[: type_.outer_ndim], given[:outer])
+    if axes is None or place[type_.outer_ndim :] != given[outer:]:
+        return None
+    components = range(type_.outer_ndim, type_.ndim)
+    return Copied(func.params.index(source), (*axes, *components))
+
+
+def _places(where: Sequence[Atom], given: Sequence[Atom]) -> tuple[int, ...] | None:
+    """Where each of ``given`` is in ``where``, in the same order; None if one is not there."""
+    if not all(index in where for index in given):
+        return None
+    found = tuple(where.index(index) for index in given)
+    return found if list(found) == sorted({*found}) else None

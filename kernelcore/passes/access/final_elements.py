@@ -102,11 +102,11 @@ class GridAxis:
 _ZERO, _ONE = (Const(int32, number) for number in (0, 1))
 # The extent that an index goes through, from 0 on.
 Range: TypeAlias = Axis | GridAxis
+# Whether an axis of an array is as long as what an index goes through.
+Covers: TypeAlias = Callable[[Axis, Range], bool]
 
 
-def first_writes(
-    accesses: AccessMap, array: Atom, goes_through: Callable[[Axis, Range], bool]
-) -> list[Eqn] | None:
+def first_writes(accesses: AccessMap, array: Atom, goes_through: Covers) -> list[Eqn] | None:
     """The writes by which a launch first reaches the elements of ``array``, which are all of them.
 
     None where elements may be loaded, or keep what they held before. If some of these writes are
@@ -151,7 +151,7 @@ def _is_whole(
     accesses: AccessMap,
     access: Access,
     component: tuple[int, ...],
-    goes_through: Callable[[Axis, Range], bool],
+    goes_through: Covers,
     defined: Mapping[Var, Eqn],
 ) -> bool:
     """Whether ``access`` runs in every thread, for all elements of its array together."""
