@@ -136,8 +136,12 @@ class _Program:
                     edge = array.permuted(edge, at.neighbours(axis, step, window.wraps))
                     own = self._added_at(array, own, tuple(inner), along, place, edge, width)
             name, shape = own, tuple(inner)
-        axes = self.summed_axes(k)
-        return array.summed(name, at.groups(axes)) if axes else name
+        if axes := self.summed_axes(k):
+            name = array.reduced("add", name, at.groups(axes))
+        for update in ("max", "min"):
+            if axes := [a for a in at.tiles if self.splits[a].extrema.get(k) == update]:
+                name = array.extremum(update, name, shape, at.groups(axes))
+        return name
 
     def _added_at(
         self,

@@ -97,7 +97,9 @@ def lower_partitioned(
     members = _members(ctx.module_context.axis_context)
     if members is None:
         splits = {
-            a: s for a, s in splits.items() if not s.sums and is_launch_of_parts(operation, a)
+            a: s
+            for a, s in splits.items()
+            if not s.sums and not s.extrema and is_launch_of_parts(operation, a)
         }
     call = _Call(launch, platform, splits, members or ())
     # Compiled here, where an error has its place in the program.

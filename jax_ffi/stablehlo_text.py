@@ -75,12 +75,43 @@ class ArrayText:
     def added(self, first: str, second: str) -> str:
         return self.text.add("add", [first, second], "", self.text.types[first])
 
-    def summed(self, value: str, groups: list[list[int]]) -> str:
+    def reduced(self, operation: str, value: str, groups: list[list[int]]) -> str:
+        """``value`` of all devices of each group, combined by ``operation``."""
         one = self.type(())
         body = (
-            f"({{\n^bb0(%a: {one}, %b: {one}):\n%s = stablehlo.add %a, %b : {one}\n"
+            f"({{\n^bb0(%a: {one}, %b: {one}):\n%s = stablehlo.{operation} %a, %b : {one}\n"
             f"stablehlo.return %s : {one}\n}})"
         )
         rows = f"dense<{groups}> : tensor<{len(groups)}x{len(groups[0])}xi64>"
         attributes = f"<{{{self.text.channel()}, replica_groups = {rows}, use_global_device_ids}}>"
         return self.text.add("all_reduce", [value], attributes, self.text.types[value], body)
+
+    def extremum(self, update: str, value: str, shape: Shape, groups: list[list[int]]) -> str:
+        """The maximum ("max") or minimum of ``value`` of all devices of each group.
+
+        Floats are compared as integers of their order: XLA's own reduction drops NaNs on CPUs.
+        """
+        operation = {"max": "maximum", "min": "minimum"}[update]
+        if "f" not in self.element:
+            return self.reduced(operation, value, groups)
+        bits = int(self.element.lstrip("bf"))
+        keys = ArrayText(self.text, f"int{bits}")
+        type_, add = keys.type(shape), self.text.add
+
+        def ordered(key: str) -> str:
+            """Bits of floats as integers of their order, and such integers as bits."""
+            sign = add("shift_right_arithmetic", [key, keys.filled(bits - 1, shape)], "", type_)
+            magnitude = add("and", [sign, keys.filled((1 << bits - 1) - 1, shape)], "", type_)
+            return add("xor", [key, magnitude], "", type_)
+
+        order = "<{comparison_direction = #stablehlo<comparison_direction NE>}>"
+        is_nan = add("compare", [value, value], order, self.type(shape).replace(self.element, "i1"))
+        key = ordered(add("bitcast_convert", [value], "", type_))
+        last = keys.filled((1 << bits - 1) - 1 if update == "max" else -(1 << bits - 1), shape)
+        key = keys.reduced(operation, add("select", [is_nan, last, key], "", type_), groups)
+        return add("bitcast_convert", [ordered(key)], "", self.type(shape))
+
+    def filled(self, value: int, shape: Shape) -> str:
+        """An array of an integer."""
+        type_ = self.type(shape)
+        return self.text.add("constant", [], f"<{{value = dense<{value}> : {type_}}}>", type_)

@@ -72,6 +72,8 @@ def _runs_as_it_is(operation: Operation, axis: int, split: AxisSplit) -> bool:
     """Whether ``operation`` on parts of its operands is what one device runs."""
     if not is_launch_of_parts(operation, axis) or operation.visible != len(operation.results):
         return False
+    if split.extrema:
+        return False
     if any(b.operand >= 0 and b.result in split.sums for b in operation.bindings):
         return False
     cut = {Extent.of(k, w.axis) for k, w in split.operands.items()}

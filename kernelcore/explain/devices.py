@@ -27,6 +27,7 @@ class LaunchAxis:
         borders: How many elements in front of its own, and behind, a device takes of its
             neighbours.
         sums: The arrays to which all devices add.
+        extrema: The arrays that hold the maxima ("max") or minima ("min") of all devices.
         gathered: The arrays that every device needs whole, and gathers where they are cut.
     """
 
@@ -34,6 +35,7 @@ class LaunchAxis:
     is_cut: bool
     borders: Mapping[str, tuple[int, int]]
     sums: Sequence[str]
+    extrema: Mapping[str, str]
     gathered: Sizes
 
     def __str__(self) -> str:
@@ -47,6 +49,7 @@ class LaunchAxis:
             for name, (below, above) in self.borders.items()
         ]
         needs += [f"the sum of {', '.join(self.sums)} over the devices"] * bool(self.sums)
+        needs += [f"the {u} of {name} over the devices" for name, u in self.extrema.items()]
         needs += [f"the whole of {whole}, which it gathers if that is cut"] * bool(whole)
         needed = "; ".join(needs) or "nothing of another"
         return f"cut along launch axis {self.axis}: a device needs {needed}"
@@ -71,7 +74,7 @@ def launch_axes(func: Func, arguments: Sequence[Any] | None) -> tuple[LaunchAxis
     }
     name = [p.name for p in func.params]
     made: list[LaunchAxis] = []
-    none = Parts({}, frozenset(), frozenset())
+    none = Parts({}, frozenset(), {}, frozenset())
     for axis in range(func.rank):
         parts = found.get(axis, none)
         windows = parts.windows
@@ -81,7 +84,12 @@ def launch_axes(func: Func, arguments: Sequence[Any] | None) -> tuple[LaunchAxis
                 axis in found,
                 {name[k]: (w.below, w.above) for k, w in windows.items() if not w.is_own},
                 [name[k] for k in sorted(parts.sums)],
-                {name[k]: size for k, size in read.items() if k not in windows},
+                {name[k]: update for k, update in parts.extrema.items()},
+                {
+                    name[k]: size
+                    for k, size in read.items()
+                    if k not in windows and k not in parts.extrema
+                },
             )
         )
     return tuple(made)

@@ -22,6 +22,7 @@ class AxisSplit:
         operands: The operands of which a part takes a window; it takes the others whole.
         results: The results, hidden ones included, of which a part makes a window.
         sums: The visible results to which every part adds.
+        extrema: The visible results of which the greatest ("max") or least ("min") counts.
         added: The results to whose borders a part adds; other borders are read only.
     """
 
@@ -29,6 +30,7 @@ class AxisSplit:
     operands: Mapping[int, Window]
     results: Mapping[int, Window]
     sums: frozenset[int]
+    extrema: Mapping[int, str]
     added: frozenset[int]
 
 
@@ -73,6 +75,7 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
     operands: dict[int, Window] = {}
     results: dict[int, Window] = {}
     sums: set[int] = set()
+    extrema: dict[int, str] = {}
     added: set[int] = set()
     for k, bound in enumerate(op.bindings):
         window = parts.windows.get(k)
@@ -83,16 +86,19 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
                 results[bound.result] = window
             if k in parts.added:
                 added.add(bound.result)
-        elif k in parts.sums:
+        elif k in parts.sums or k in parts.extrema:
             if bound.role is Role.SCRATCH:
                 return None
-            sums.add(bound.result)
+            if k in parts.sums:
+                sums.add(bound.result)
+            else:
+                extrema[bound.result] = parts.extrema[k]
     taken = [b.operand for b in op.bindings if b.operand >= 0]
     if len(taken) != len(set(taken)) or any(
         not w.is_own and op.bindings[k].role is Role.SCRATCH for k, w in parts.windows.items()
     ):
         return None
-    return AxisSplit(parts, operands, results, frozenset(sums), frozenset(added))
+    return AxisSplit(parts, operands, results, frozenset(sums), extrema, frozenset(added))
 
 
 def is_launch_of_parts(op: Operation, axis: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import kernelcore as kc
@@ -184,6 +185,13 @@ def totals(x: F64, o: F64):
 
 
 @kc.kernel
+def extremes(x: kc.array2d(dtype=Any), largest: kc.array(dtype=Any), least: kc.array(dtype=Any)):
+    i, j = kc.tid()
+    kc.atomic_max(largest, j, x[i, j])
+    kc.atomic_min(least, 0, x[i, j])
+
+
+@kc.kernel
 def looked_up(table: F64, x: F64, o: F64):
     i = kc.tid()
     o[i] = table[kc.int32(x[i]) % table.shape[0]] * x[i]
@@ -228,16 +236,17 @@ PRODUCT: dict[str, Any] = dict.fromkeys(
     ("launch_dims", "output_dims"), ("a.shape[0]", "b.shape[1]")
 )
 Counts = dict[str, str]
+TRANSFORMS: Sequence[str] = ("call", "gradient", "Hessian", "vmap")
 
 
 def everywhere(text: str) -> Counts:
-    return dict.fromkeys(("call", "gradient", "Hessian", "vmap"), text)
+    return dict.fromkeys(TRANSFORMS, text)
 
 
 def border(*counts: int) -> Counts:
     """Permutes of borders in a call, its gradient and the product of its Hessian with a vector."""
-    names = ("call", "gradient", "Hessian", "vmap")
-    return {k: f"{n} collective-permute" for k, n in zip(names, (*counts, counts[0]), strict=True)}
+    per_transform = zip(TRANSFORMS, (*counts, counts[0]), strict=True)
+    return {k: f"{n} collective-permute" for k, n in per_transform}
 
 
 def and_sums(counts: Counts) -> Counts:
@@ -248,6 +257,9 @@ def and_sums(counts: Counts) -> Counts:
 OWN: Counts = {}
 # Gradients of operands that all devices have are sums over the devices.
 SHARED: Counts = dict.fromkeys(("gradient", "Hessian"), "1 all-reduce")
+# One for the maxima, one for the minima, and one for each count of updates that tie.
+EXTREMA: Counts = dict(zip(TRANSFORMS, (f"{n} all-reduce" for n in (2, 3, 4, 2)), strict=True))
+EXTREMES = jax_kernel(extremes, num_outputs=2, in_out_argnames=["largest", "least"])
 SUM = everywhere("1 all-reduce")
 GATHERED = everywhere("1 all-gather")
 # Per kernel: shapes of the operands (i: of integers), which of them are cut (_x: along the second
@@ -292,6 +304,7 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "transposed": (jax_kernel(transposed, **TRANSPOSED), "nm", "x", OWN),
     "corners": (jax_kernel(corners), "nm", "x", border(2, 6, 12)),
     "totals": (jax_kernel(totals, in_out_argnames="o"), "n 3", "x -", SUM),
+    "extremes": (EXTREMES, "nm m 1", "x - -", EXTREMA),
     "looked_up": (jax_kernel(looked_up), "n n", "- x", SHARED),
     "reversed_order": (jax_kernel(reversed_order), "n", "x", GATHERED),
     "numbered_twice": (jax_callable(numbered_twice), "n", "x", OWN),
@@ -307,6 +320,8 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
 # Meshes of two axes cut matrices along both; rows are gathered.
 SQUARE: dict[str, Counts] = {
     "row_norms": GATHERED,
+    # The maxima of columns are cut along their axis.
+    "extremes": dict(zip(TRANSFORMS, (f"{n} all-reduce" for n in (2, 4, 6, 2)), strict=True)),
     "softmax": GATHERED,
     "layer_norm": GATHERED | dict.fromkeys(("gradient", "Hessian"), "1 all-gather, 1 all-reduce"),
     "cross_entropy": everywhere("1 all-gather, 1 all-reduce"),
@@ -317,4 +332,4 @@ SQUARE: dict[str, Counts] = {
     "wave": border(4, 12, 24),
     "corners": border(4, 12, 24),
 }
-EXTENTS = {"n": 16, "m": 8, "3": 3}
+EXTENTS = {"n": 16, "m": 8, "3": 3, "1": 1}

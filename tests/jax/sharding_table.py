@@ -22,13 +22,14 @@ from tests.jax.kernels import F64
 from tests.jax.sharding_cases import Function, P, compiled
 from tests.jax.sharding_kernels import (
     EXTENTS,
+    EXTREMES,
     SQUARE,
     TABLE,
-    clamped,
     gelu,
     reversed_order,
     ring_and_sum,
 )
+from tests.jax.sharding_stencils import clamped
 
 
 def floats(args: Sequence[Any]) -> list[int]:
@@ -125,6 +126,20 @@ def test_collectives_of_plain_jit(name: str, where: str) -> None:
         found[transform] = collectives(text)
     wanted = SQUARE.get(name, expected) if where == "square" else expected
     assert {t: c for t, c in found.items() if c} == wanted
+
+
+@pytest.mark.parametrize("dtype", [kc.float16, kc.bfloat16, kc.float32, kc.float64])
+def test_extrema_over_devices_keep_nans(dtype: Any) -> None:
+    mesh = jax.make_mesh((8,), ("x",), (AxisType.Auto,))
+    x = jnp.arange(-24.0, 40.0).reshape(16, 4).at[3, 0].set(jnp.nan).at[9, 1].set(-jnp.inf)
+    for whole in (x, x[:, 1:], -x[:, 1:]):
+        start = [jnp.full(n, 1.0, dtype.numpy) for n in (whole.shape[1], 1)]
+        args = [whole.astype(dtype.numpy), *start]
+        cut = jax.device_put(args[0], NamedSharding(mesh, P("x")))
+        text, found = compiled(EXTREMES, cut, *start)
+        assert collectives(text) == "2 all-reduce"
+        for made, expected in zip(found, EXTREMES(*args), strict=True):
+            np.testing.assert_array_equal(made.astype(float), expected.astype(float))
 
 
 # Meshes by name of axis, and the axes that are manual.

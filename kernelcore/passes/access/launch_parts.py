@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernelcore.builtins import arithmetic
 from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, OpKind
 from kernelcore.ir.snippet import array_uses
@@ -46,11 +47,14 @@ class Parts:
     Attributes:
         windows: Parameters of which a part accesses a window. Their extent is that of the launch.
         sums: Parameters to which every part adds; the parts' sums have to be added up.
+        extrema: Parameters that every part only raises ("max"), or only lowers ("min"), with the
+            greatest or least of which the launch ends.
         added: Those of ``windows`` to whose borders a part adds; their owners have to add that.
     """
 
     windows: Mapping[int, Window]
     sums: frozenset[int]
+    extrema: Mapping[int, str]
     added: frozenset[int]
 
 
@@ -74,18 +78,22 @@ def _parts_of(func: Func, axis: int) -> Parts | None:
             in_snippets.update(use.array for use in array_uses(eqn))
     windows: dict[int, Window] = {}
     sums: set[int] = set()
+    extrema: dict[int, str] = {}
     added: set[int] = set()
     for k, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
         accesses = by_array[param]
         window = None if param in in_snippets else _window(indices, accesses, axis)
+        is_seen = param in in_snippets or any(o in used for e in accesses for o in e.outputs)
         is_only_added = effect.accumulates and not effect.loads and not effect.stores
-        is_only_added &= not any(out in used for eqn in accesses for out in eqn.outputs)
+        is_only_added &= not is_seen
         if window is not None and (window.is_own or not effect.writes or is_only_added):
             windows[k] = window
             if effect.writes and not window.is_own:
                 added.add(k)
-        elif is_only_added and param not in in_snippets:
+        elif is_only_added:
             sums.add(k)
+        elif not is_seen and (update := _extremum(accesses)) is not None:
+            extrema[k] = update
         elif effect.writes:
             return None
     # A border may be used by name only where the array itself is cut.
@@ -97,7 +105,17 @@ def _parts_of(func: Func, axis: int) -> Parts | None:
             is_exact = near is not None and near.shift is not None and not near.wraps
             if not is_exact and not indices.extents_in(index) <= cut:
                 return None
-    return Parts(windows, frozenset(sums), frozenset(added)) if windows else None
+    return Parts(windows, frozenset(sums), extrema, frozenset(added)) if windows else None
+
+
+def _extremum(accesses: list[Eqn]) -> str | None:
+    """Whether all ``accesses`` of an array keep its maxima ("max") or its minima ("min")."""
+    names = {"max": arithmetic.max.op, "min": arithmetic.min.op}
+    for name, op in names.items():
+        is_update = (e.op.kind is OpKind.ATOMIC and e.attrs["update"] is op for e in accesses)
+        if accesses and all(is_update):
+            return name
+    return None
 
 
 def _window(indices: Indices, accesses: list[Eqn], axis: int) -> Window | None:
