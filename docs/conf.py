@@ -57,7 +57,7 @@ def gallery_arguments(_: Mapping[str, Any], variables: Mapping[str, str]) -> lis
     """What the gallery gives an example: a few seconds' work, and a place for its picture."""
     name = Path(variables["src_file"]).name
     (ROOT / "output").mkdir(exist_ok=True)
-    if name.startswith("1"):
+    if name[0] in "12":
         return [str(ROOT / "output" / "gallery.png"), "--small"]
     return {
         "01_tv_denoise.py": ["--iterations", "30"],
@@ -76,6 +76,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
     "write_computation_times": False,
+    "matplotlib_animations": (True, "jshtml"),
     "plot_gallery": os.environ.get("KC_DOCS_GALLERY", "1") == "1",
 }
 

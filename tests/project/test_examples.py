@@ -29,6 +29,14 @@ ARGUMENTS = {
     "15_wave_equation.py": ["wave.png", "--small"],
     "16_nearest_neighbours.py": ["neighbours.png", "--small"],
     "17_bilateral_filter.py": ["bilateral.png", "--small"],
+    "18_reaction_diffusion.py": ["reaction.png", "--small"],
+    "19_lattice_boltzmann.py": ["fluid.png", "--small"],
+    "20_path_tracer.py": ["paths.png", "--small"],
+    "21_lens.py": ["lens.png", "--small"],
+    "22_inverse_problem.py": ["inverse.png", "--small"],
+    "23_orbits.py": ["orbits.png", "--small"],
+    "24_image_filters.py": ["filters.png", "--small"],
+    "25_newton_fractal.py": ["fractal.png", "--small"],
 }
 # Blocks of decisions and of the internals are not programs of users.
 DOCUMENTS = [
@@ -141,7 +149,7 @@ def numbers(text: str) -> list[list[float]]:
 
 def test_programs_draw_charts(folder: Path, printed: dict[str, str]) -> None:
     charts = [a for arguments in ARGUMENTS.values() for a in arguments if a.endswith(".png")]
-    assert len(charts) == 9
+    assert len(charts) == 17
     for name in charts:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
@@ -165,3 +173,22 @@ def test_programs_print_what_is_known(printed: dict[str, str]) -> None:
     assert error < 1e-6 < largest
     noisy, blurred, bilateral = found["bilateral_filter"]
     assert bilateral > noisy > blurred
+    ((*_, mean),) = found["reaction_diffusion"]
+    assert 0.02 < mean < 0.2
+    ((*_, fastest),) = found["lattice_boltzmann"]
+    assert 0.1 < fastest < 0.25
+    ((*_, light),) = found["path_tracer"]
+    assert 0.3 < light < 0.7
+    # The lens is symmetric, as its start is, and bends the rays to a twentieth of the spot.
+    ((front, back, first, last),) = found["lens"]
+    assert front == pytest.approx(-back, abs=0.01)
+    assert last < 0.05 * first
+    ((_, first, last),) = found["inverse_problem"]
+    assert last < 0.01 * first
+    ((first, last),) = found["orbits"]
+    assert last < 0.5 * first
+    ((noisy_error, error),) = found["image_filters"]
+    assert error < noisy_error
+    ((*shares,),) = found["newton_fractal"]
+    assert sum(shares) == pytest.approx(1.0, abs=0.002)
+    assert shares[1] == pytest.approx(shares[2], abs=0.01)
