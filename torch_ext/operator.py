@@ -212,21 +212,23 @@ class TorchOperator:
         )
         return results[0] if len(results) == 1 else results
 
-    def batch(self, info: Any, in_dims: Sequence[int | None], *args: Any) -> tuple[Any, Any]:
-        """The vmap rule: one more launch axis, an instance of the batch per index."""
+    def batch(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
+        """The vmap rule: one more launch axis, an instance of the batch per index.
+
+        Results have the batch in front.
+        """
         operation = self.operation
         if len(operation.grid) >= MAX_GRID_DIMS:
-            return self.batch_in_turn(info.batch_size, in_dims, args)
+            return self.batch_in_turn(size, in_dims, args)
         given = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
         for k in operation.owners():
             if k not in batched:
-                given[k] = given[k].expand(info.batch_size, *given[k].shape)
+                given[k] = given[k].expand(size, *given[k].shape)
                 batched.add(k)
         operator, _ = self.derived(derivation.batch(tuple(sorted(batched))))
         assert operator is not None
-        returned = operator.public(*given)
-        return returned, 0 if operation.visible == 1 else (0,) * operation.visible
+        return operator.public(*given)
 
     def batch_in_turn(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
         """A batch beyond the launch dimensions that a kernel can have: a call per instance."""
@@ -242,6 +244,4 @@ class TorchOperator:
         found = [self.results(self.public(*instance(i))) for i in range(size)]
         made = found or [self.results(self.fake(*blank()))]
         stacked = tuple(torch.stack(each)[:size] for each in zip(*made, strict=True))
-        if len(stacked) == 1:
-            return stacked[0], 0
-        return stacked, (0,) * len(stacked)
+        return stacked[0] if len(stacked) == 1 else stacked
