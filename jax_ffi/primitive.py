@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -142,9 +141,7 @@ def _run(*operands: Any, launch: Launch) -> list[Any]:
 
 def label(operation: Operation) -> str:
     """The name of a kernel and the place of its definition, as traces and errors show them."""
-    loc = operation.func.loc
-    name = operation.func.name
-    return name if loc is None else f"{name} ({Path(loc.file).name}:{loc.line})"
+    return operation.func.label
 
 
 def _is_on_cpu(operand: Any) -> bool:

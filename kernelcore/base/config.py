@@ -56,12 +56,16 @@ class Config:
         report_gathers: Whether a JAX program over several devices warns, while it is compiled, of
             every operand of a kernel that all devices need whole although it is cut over them;
             False by default. The environment variable ``KC_REPORT_GATHERS``, 0 or 1, sets it first.
+        perf_map: Whether kernels of the CPU that are loaded are named, with file and line, in
+            ``/tmp/perf-PID.map``, where Linux's ``perf report`` looks for the names of generated
+            code; False by default. Kernels that were loaded before have no name there. The
+            environment variable ``KC_PERF_MAP``, 0 or 1, sets it first.
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
     __slots__ = (
         *("_block_dim", "_check_finite", "_deterministic", "_flush_denormals", "_mode"),
-        *("_optimize", "_report_gathers", "quiet", "verify_cuda"),
+        *("_optimize", "_perf_map", "_report_gathers", "quiet", "verify_cuda"),
     )
 
     def __init__(self) -> None:
@@ -72,6 +76,7 @@ class Config:
         self._block_dim = 0
         self._deterministic = False
         self._report_gathers = False
+        self._perf_map = False
         self.verify_cuda = False
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
@@ -81,6 +86,7 @@ class Config:
         self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
         self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
         self.report_gathers = _FLAGS.get(flag := os.environ.get("KC_REPORT_GATHERS", "0"), flag)
+        self.perf_map = _FLAGS.get(flag := os.environ.get("KC_PERF_MAP", "0"), flag)
 
     def __repr__(self) -> str:
         names = sorted(name.removeprefix("_") for name in self.__slots__)
@@ -140,6 +146,14 @@ class Config:
     @report_gathers.setter
     def report_gathers(self, value: bool) -> None:
         self._report_gathers = _checked("report_gathers", value)
+
+    @property
+    def perf_map(self) -> bool:
+        return self._perf_map
+
+    @perf_map.setter
+    def perf_map(self, value: bool) -> None:
+        self._perf_map = _checked("perf_map", value)
 
     @property
     def block_dim(self) -> int:

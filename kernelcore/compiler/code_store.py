@@ -16,6 +16,7 @@ from kernelcore.base.disk_cache import default_cache
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import host
 from kernelcore.base.lazy import Deferred
+from kernelcore.compiler import perf_map
 
 # Code that is found needs no compiler.
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ os.register_at_fork(after_in_child=_forget_other_threads)
 def resolve(key: str) -> int | None:
     """The address of the kernel with content hash ``key``, if this process or the disk has it."""
     found = CPU.find(key)
+    if found:
+        perf_map.add(symbol_of(key), symbol_of(key), *found)
     return found and found[1]
 
 
@@ -158,7 +161,9 @@ def load_portable(key: str, entry: bytes) -> int:
     code = _code(entry)
     if code is None:
         raise KernelCompileError("its machine code is for another kind of processor")
-    return _load(code, key)
+    address = _load(code, key)
+    perf_map.add(symbol_of(key), symbol_of(key), code, address)
+    return address
 
 
 def _load(code: bytes, key: str) -> int:

@@ -16,6 +16,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.snippet import toolchain, translation_unit
 from kernelcore.codegen.target import cpu
+from kernelcore.compiler import perf_map
 from kernelcore.compiler.code_store import CPU, Compiled, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
@@ -61,6 +62,7 @@ def compile_func(func: Func, strategy: VectorStrategy | None = None) -> Compiled
     strategy = strategy or _chooser.get()(func)
     key = content_hash(func, host(), strategy)
     image, address = CPU.find_or_make(key, lambda: object_of(func, symbol_of(key), strategy))
+    perf_map.add(func.label, symbol_of(key), image, address)
     return Compiled(key, image, *abi.layout(func.params), address)
 
 

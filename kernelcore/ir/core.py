@@ -17,6 +17,7 @@ Control flow is an Eqn with regions; what a loop carries are the parameters of i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -101,6 +102,13 @@ class Func:
     def rank(self) -> int:
         """Axes of the grid; a kernel that never asks for its index runs over one."""
         return max(self.grid_rank, 1)
+
+    @property
+    def label(self) -> str:
+        """The name and the place of the definition, as traces, profiles and errors show them."""
+        if self.loc is None:
+            return self.name
+        return f"{self.name} ({os.path.basename(self.loc.file)}:{self.loc.line})"
 
     def param_loc(self, index: int) -> SrcLoc | None:
         """Where parameter ``index`` is declared in the user's source, if it is."""

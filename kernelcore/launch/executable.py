@@ -12,6 +12,7 @@ from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
+from kernelcore.compiler import perf_map
 from kernelcore.compiler.code_store import CPU, GPU, symbol_of
 from kernelcore.compiler.launch_descriptor import LaunchDescriptor, Role
 from kernelcore.runtime.device import Device, device_of_arrays
@@ -126,6 +127,8 @@ class Executable:
             key, found = compiled.key, (compiled.image, compiled.address)
             self._keep(target, key)
         code, address = found
+        if config.perf_map and not architecture:
+            perf_map.add(self.func.label, symbol_of(key), code, address)
         self.code_bytes[target] = len(code)
         return described.signature(key, address), code, symbol_of(key)
 

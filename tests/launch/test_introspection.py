@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pydoc
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.helpers.environment import ROOT
 
 
 @kc.func
@@ -151,3 +157,78 @@ def test_short_texts_of_tapes_and_settings() -> None:
     assert y.requires_grad
     assert repr(tape).startswith("<Tape of 1 records over ")
     assert repr(kc.config).startswith("<config block_dim=0, check_finite=False")
+
+
+BUSY = """
+import os, sys
+import numpy as np
+import kernelcore as kc
+
+@kc.kernel
+def spin(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    total = x[i]
+    for k in range(200000):
+        total = kc.sin(total) + float(k)
+    y[i] = total
+
+x = np.ones(512, np.float32)
+kc.launch(spin, 512, [x], [np.zeros_like(x)])
+kc.launch(spin, 512, [x], [np.zeros_like(x)])
+path = f"/tmp/perf-{os.getpid()}.map"
+text = open(path).read()
+child = os.fork()
+if child == 0:
+    same = open(f"/tmp/perf-{os.getpid()}.map").read() == text
+    os.remove(f"/tmp/perf-{os.getpid()}.map")
+    os._exit(not same)
+assert os.waitpid(child, 0)[1] == 0
+print(text)
+if "keep" not in sys.argv:
+    os.remove(path)
+"""
+
+
+def busy_program(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """A program that is in one kernel most of its time, and its environment."""
+    program = folder / "busy.py"
+    program.write_text(BUSY)
+    known = {"KC_PERF_MAP": "1", "KC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    return [sys.executable, str(program)], {**os.environ, **known}
+
+
+def test_perf_finds_the_names_of_kernels(tmp_path: Path) -> None:
+    command, environment = busy_program(tmp_path)
+    for _ in ("compiled", "from the disk cache"):
+        lines = subprocess.check_output(command, env=environment, text=True).strip().splitlines()
+        assert len(lines) == 1
+        found = re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) spin \(busy\.py:7\)", lines[0])
+        assert found
+        assert int(found[1], 16) > 0
+        assert int(found[2], 16) > 100
+    quiet = {**environment, "KC_PERF_MAP": "0"}
+    failed = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
+    assert "FileNotFoundError" in failed.stderr
+
+
+def test_perf_reports_kernels(tmp_path: Path) -> None:
+    command, environment = busy_program(tmp_path)
+    data = str(tmp_path / "perf.data")
+    record = ["record", "-q", "-e", "cpu-clock", "-o", data, *command, "keep"]
+    if not has_perf():
+        return
+    ran = subprocess.run(["perf", *record], env=environment, capture_output=True, check=True)
+    assert b"spin" in ran.stdout
+    report = ["perf", "report", "-i", data, "--stdio", "--sort", "symbol"]
+    text = subprocess.check_output(report, text=True, stderr=subprocess.DEVNULL)
+    found = re.search(r"([\d.]+)%.*spin \(busy\.py:7\)", text)
+    assert found, text
+    assert float(found[1]) > 20
+
+
+def has_perf() -> bool:
+    """Whether perf is installed, and the system lets it sample."""
+    if not shutil.which("perf"):
+        return False
+    probe = ["perf", "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
