@@ -54,18 +54,18 @@ def _append(text: str) -> None:
 
 def _section_of(symbol: str, code: bytes) -> tuple[int, int] | None:
     """Where ``symbol`` lies in its section, and the bytes of the section."""
-    (table,), (entry_bytes, count) = (
-        struct.unpack_from("<Q", code, 40),
-        struct.unpack_from("<HH", code, 58),
-    )
-    sections = [_SECTION.unpack_from(code, table + k * entry_bytes) for k in range(count)]
+    (table,) = struct.unpack_from("<Q", code, 40)
+    entry_bytes, count = struct.unpack_from("<HH", code, 58)
+    sections: list[tuple[int, ...]] = [
+        _SECTION.unpack_from(code, table + k * entry_bytes) for k in range(count)
+    ]
     for _, kind, _, _, start, size, link, *_ in sections:
         if kind != _SYMBOL_TABLE:
             continue
         names = sections[link][4]
         for name, _, _, section, value, _ in _SYMBOL.iter_unpack(code[start : start + size]):
             if code.startswith(symbol.encode() + b"\0", names + name) and section < count:
-                return value, sections[section][5]
+                return int(value), sections[int(section)][5]
     return None
 
 
