@@ -93,6 +93,7 @@ def sign(x: Any) -> Any:
     return np.sign(x) + 0
 
 
+@on_scalars
 def minimum(x: Any, y: Any) -> Any:
     """The smaller one, NaN if either is; of two equal ones ``y``."""
     return x if x < y or np.isnan(x) else y
