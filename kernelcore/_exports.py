@@ -26,6 +26,7 @@ HOMES = homes(
             "E HALF_PI INF LN10 LN2 LOG10E LOG2E NAN PHI PI TAU "
             "e half_pi inf ln10 ln2 log10e log2e nan phi pi tau"
         ),
+        "kernelcore.language.by_reference": "ref",
         "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
         "kernelcore.base.config": (
@@ -53,8 +54,8 @@ HOMES = homes(
         "kernelcore.frontend.derivatives.adjoint_syntax": "adjoint",
         "kernelcore.frontend.derivatives.gradient": "grad",
         "kernelcore.frontend.calls.intrinsics": (
-            "atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min atomic_or "
-            "atomic_sub atomic_xor printf tid"
+            "address_of atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min "
+            "atomic_or atomic_sub atomic_xor printf tid"
         ),
         "kernelcore.frontend.calls.snippet": "NativeFunction func_native",
         "kernelcore.frontend.derivatives.rules": "func_grad func_jvp func_replay",

@@ -12,6 +12,7 @@ from collections.abc import Callable as _Callable
 from collections.abc import Iterator as _Iterator
 from collections.abc import Sequence as _Sequence
 from types import EllipsisType as _EllipsisType
+from typing import Annotated as _Annotated
 from typing import Any as _Any
 from typing import Generic as _Generic
 from typing import ParamSpec as _ParamSpec
@@ -210,6 +211,9 @@ def func(*, source: str, globals: dict[str, _Any] | None = None) -> Function[...
 @_dataclass_transform(kw_only_default=True, eq_default=True)
 def struct(cls: type[_T]) -> type[_T]: ...
 
+# A parameter that a call assigns.
+ref = _Annotated[_T, "ref"]
+
 # What kernels alone can call.
 
 class _ThreadIndex(int):
@@ -218,6 +222,7 @@ class _ThreadIndex(int):
     def __iter__(self) -> _Iterator[int]: ...
 
 def tid() -> _ThreadIndex: ...
+def address_of(place: _T) -> _T: ...
 def printf(text: str, *values: float) -> None: ...
 
 # Values of several numbers.

@@ -9,16 +9,16 @@ from functools import cache
 from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc, all_of
+from kernelcore.frontend.calls.by_reference import assign_updated
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import refuse_adjoint_syntax
 from kernelcore.frontend.derivatives.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.formula import BuiltinNames
 from kernelcore.frontend.parameters import flat_parameters, parameter_value
-from kernelcore.frontend.scope import FALSE, Scope
+from kernelcore.frontend.scope import FALSE, TRUE, Scope
 from kernelcore.frontend.statements.assigned_names import assigned_names
-from kernelcore.frontend.statements.assignment_target import updated_target
-from kernelcore.frontend.statements.branch import RETURN
+from kernelcore.frontend.statements.branch import RETURN, guard, stopped
 from kernelcore.frontend.statements.results import Results
 from kernelcore.frontend.statements.statement import Block
 from kernelcore.frontend.values.conversion import converted
@@ -32,7 +32,6 @@ from kernelcore.frontend.values.literal_types import (
     widest,
 )
 from kernelcore.frontend.values.value import (
-    CompositeValue,
     Leaf,
     Value,
     flatten,
@@ -162,7 +161,7 @@ class _Specializer:
                 raise
             message = f"{function.name}(): {error.message}"
             raise type(error)(message, loc, error.remedy) from None
-        return self._update(match, result, node, scope) if match.overload.updates else result
+        return assign_updated(scope, match, result, node) if match.overload.updates else result
 
     def _call(self, match: Match, node: ast.AST, scope: Scope) -> Value:
         loc = scope.loc(node)
@@ -215,33 +214,6 @@ class _Specializer:
                 self.ruled.pop()
         return self.rules[func]
 
-    def _update(self, match: Match, result: Value, node: ast.AST, scope: Scope) -> Value:
-        """Assign the arguments that the function updates; the rest of ``result``."""
-        assert isinstance(result, tuple)
-        assert isinstance(node, ast.Call)
-        first, *new = result
-        given = {k.arg: k.value for k in node.keywords if k.arg is not None}
-        bound = match.definition.signature.bind(*node.args, **given)
-        for name, value in zip(match.overload.updates, new, strict=True):
-            target = bound.arguments[name]
-            match target:
-                case ast.Name(id=variable) if scope.get(variable) is not None:
-                    scope.check_own(variable, scope.loc(target))
-                    old = scope.get(variable)
-                    if isinstance(old, CompositeValue):
-                        value = converted(scope, value, old.type, scope.loc(target))
-                    scope.set(variable, value)
-                case ast.Attribute() | ast.Subscript():
-                    updated_target(scope, target).store(scope, value, target, node)
-                case _:
-                    raise KernelTypeError(
-                        f"{match.overload.pyfunc.__name__}() updates its argument '{name}': "
-                        f"'{ast.unparse(target)}' is no variable",
-                        scope.loc(target),
-                        "assign it to a variable, and pass that",
-                    )
-        return first
-
     def _specialized(self, match: Match, skeletons: Key) -> tuple[Func, Value]:
         overload = match.overload
         # Literals as text, since 0, 0.0 and -0.0 are equal.
@@ -259,7 +231,8 @@ class _Specializer:
                     scope.captured = frozenset(overload.captures)
                     return _bind(scope, match.definition.nodes, skeletons)
 
-                known[key] = self.lower(match.definition.source, bind)
+                updates = () if overload.is_library else overload.updates
+                known[key] = self.lower(match.definition.source, bind, updates=updates)
             finally:
                 self.active.pop()
         return known[key]
@@ -293,14 +266,25 @@ class _Specializer:
         return Func(func.name, func.body, func.grid_rank, func.loc, tuple(locs))
 
     def lower(
-        self, source: Source, bind: Bind, finish: Finish | None = None, *, is_kernel: bool = False
+        self,
+        source: Source,
+        bind: Bind,
+        finish: Finish | None = None,
+        *,
+        is_kernel: bool = False,
+        updates: Sequence[str] = (),
     ) -> tuple[Func, Value]:
-        """Lower a function, again while inferred types are found to be wider."""
+        """Lower a function, again while inferred types are found to be wider.
+
+        Results are followed by the last values of the parameters ``updates``.
+        """
         if source.text:
             check_text(source)
         if finish is None:
             refuse_adjoint_syntax(source)
-        return solve(lambda inference: self._attempt(source, bind, inference, is_kernel, finish))
+        return solve(
+            lambda inference: self._attempt(source, bind, inference, is_kernel, finish, updates)
+        )
 
     def _attempt(
         self,
@@ -309,12 +293,13 @@ class _Specializer:
         inference: TypeInference,
         is_kernel: bool,
         finish: Finish | None,
+        updates: Sequence[str],
     ) -> tuple[Func, Value]:
         builder = inference.builder
         tree = source.tree
         scope = Scope(source, builder, inference, self.call, is_kernel)
         scope.assigned = assigned_names(scope, source.own_nodes())
-        results = None if is_kernel else Results(tree, result_types(source), finish)
+        results = None if is_kernel else Results(tree, result_types(source), finish, updates)
         with builder.region() as eqns:
             params = bind(scope)
             for name, start in inference.unset.items():
@@ -323,12 +308,24 @@ class _Specializer:
             if results is not None:
                 results.prepare(scope)
             Block(scope, results).lower(tree.body)
+            if updates and results is not None:
+                _return_at_end(scope, tree, results)
         if inference.errors:
             raise all_of(inference.errors)
         loc = source.name_loc()
         skeleton, yields = results.collect(scope, loc) if results is not None else ((), ())
         body = Region(tuple(params), tuple(eqns), yields)
         return Func(tree.name, body, scope.grid_rank, loc), skeleton
+
+
+def _return_at_end(scope: Scope, tree: ast.FunctionDef, results: Results) -> None:
+    """Lower the ``return`` that follows the body of a function that assigns parameters."""
+    node = ast.copy_location(ast.Return(None), tree.body[-1])
+    stop = stopped(scope)
+    if stop == FALSE:
+        results.give(scope, node, ())
+    elif stop != TRUE:
+        guard(scope, node, stop, lambda: results.give(scope, node, ()))
 
 
 def _bind(scope: Scope, nodes: Sequence[ast.arg], skeletons: Key) -> list[Var]:

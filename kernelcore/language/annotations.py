@@ -16,6 +16,7 @@ from kernelcore.base.errors import (
     KernelTypeError,
     SrcLoc,
 )
+from kernelcore.language.by_reference import Reference, updated_parameters
 from kernelcore.language.function import Function
 from kernelcore.language.source import EXPRESSION_ERRORS, Source
 from kernelcore.language.types import (
@@ -72,6 +73,8 @@ def parameter_type(source: Source, node: ast.arg) -> Wanted:
     if node.annotation is None:
         return Open.ANY
     annotation = _evaluate(source, node.arg, node.annotation)
+    if isinstance(annotation, Reference):
+        annotation = annotation.target
     found = wanted(annotation)
     if found is None:
         name = getattr(annotation, "__name__", "")
@@ -142,6 +145,12 @@ def required_type(source: Source, node: ast.arg) -> Wanted:
     """
     if node.annotation is None:
         raise KernelTypeError(f"parameter '{node.arg}' has no type", source.loc(node), _EXPECTED)
+    if node.arg in updated_parameters(source.pyfunc):
+        raise KernelTypeError(
+            f"parameter '{node.arg}': a kernel takes no ref",
+            source.loc(node.annotation),
+            "pass an array of one element",
+        )
     found = parameter_type(source, node)
     if found in (Open.FUNCTION, Open.TUPLE):
         raise KernelTypeError(

@@ -14,6 +14,7 @@ import numpy as np
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language import source_check
+from kernelcore.language.by_reference import updated_parameters
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
@@ -149,6 +150,13 @@ class Function:
                     remedy=f"help({self.name}) shows the overloads",
                 )
             overload = self.overloads[found]
+        if overload.updates and not self.is_library:
+            raise KernelTypeError(
+                f"{self.name}() assigns its parameter '{overload.updates[0]}', which a call in "
+                "Python cannot",
+                remedy=f"call it in a kernel, under kc.python_mode() too, or call {self.name}"
+                ".overloads[0].pyfunc and return the values",
+            )
         # Integers wrap around in kernels, and floats overflow to infinity.
         with np.errstate(all="ignore") if self.is_library else nullcontext():
             result = overload.pyfunc(*args, **kwargs)
@@ -237,7 +245,7 @@ def func(
         pyfunc = text_function.function_of_text(source, globals, "func")
         source_check.note_text(pyfunc)
         function = Function(pyfunc.__name__)
-        function.add(Overload(pyfunc))
+        function.add(Overload(pyfunc, updated_parameters(pyfunc)))
         return function
     return _defined if pyfunc is None else _defined(pyfunc)
 
@@ -250,7 +258,7 @@ def _defined(pyfunc: Callable[..., Any]) -> Function:
     known = [] if earlier is None else earlier.overloads
     # Another object: what the name stood for before stays as it is.
     function = Function(pyfunc.__name__, [*known])
-    function.add(Overload(pyfunc))
+    function.add(Overload(pyfunc, updated_parameters(pyfunc)))
     return function
 
 

@@ -61,6 +61,14 @@ def _tid(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     return lower_tid(scope, 1, node)[0]
 
 
+def _address_of(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+    raise KernelTypeError(
+        "address_of() outside of an argument for a parameter ref[T]",
+        scope.loc(node),
+        "annotate the parameter of the function that it is passed to with kc.ref[...]",
+    )
+
+
 def accumulate(
     scope: Scope,
     scalars: Sequence[ElementSlot],
@@ -190,6 +198,7 @@ _BITS = {
 INTRINSICS: Mapping[Intrinsic, _Lower] = MappingProxyType(
     {
         intrinsics.tid: _tid,
+        intrinsics.address_of: _address_of,
         intrinsics.atomic_add: _atomic(intrinsics.atomic_add, _ADD),
         intrinsics.atomic_sub: _atomic_sub,
         intrinsics.atomic_min: _atomic(intrinsics.atomic_min, _MIN),

@@ -53,6 +53,13 @@ printf = Intrinsic(
     "Print numbers under C's directives %d %i %u %x %o %f %e %g; one call is one piece of text.",
 )
 
+address_of = Intrinsic(
+    "address_of",
+    "address_of(x), an argument",
+    "The place that a parameter ``ref[T]`` of a function assigns; the same as the place itself.",
+    derivative="of what is assigned",
+)
+
 
 def _atomic(name: str, doc: str, *values: str, derivative: str = "none") -> Intrinsic:
     usage = f"{name}(array, i, ..., {', '.join(values or ('value',))})"

@@ -14,6 +14,7 @@ from kernelcore.frontend.derivatives.rules import DECORATORS
 from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import Static
+from kernelcore.language.by_reference import updated_parameters
 from kernelcore.language.definition import remember
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import EXPRESSION_ERRORS, HOME, Source, own_nodes
@@ -44,6 +45,12 @@ def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
     tree.args.kwonlyargs.extend(ast.arg(name) for name in captured)
     tree.args.kw_defaults.extend(None for _ in captured)
     ast.fix_missing_locations(tree)
+    if updated_parameters(_python_function(source, tree)):
+        raise KernelSyntaxError(
+            f"'{node.name}' has a parameter ref[...], and is defined inside of a function",
+            scope.loc(node),
+            "define it outside, with @kc.func",
+        )
     overload = Overload(_python_function(source, tree), captures=tuple(captured), home=scope)
     remember(overload, Source(overload.pyfunc, tree, source.line_offset, source.file_text))
     return Static(Function(node.name, [overload]))

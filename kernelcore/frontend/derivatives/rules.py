@@ -109,7 +109,14 @@ def _decorator(function: Any, kind: str, name: str) -> _Decorator:
     def register(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
         require_function(pyfunc, f"{name}({function.name})")
         note_text(pyfunc)
-        _overload(function, pyfunc, name).rules[kind] = pyfunc
+        overload = _overload(function, pyfunc, name)
+        if overload.updates:
+            raise KernelTypeError(
+                f"@{name}({function.name}): '{function.name}' has parameters ref[...], and takes "
+                "no rule",
+                remedy="return the values, and give that function the rule",
+            )
+        overload.rules[kind] = pyfunc
         return pyfunc
 
     return register

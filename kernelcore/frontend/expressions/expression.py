@@ -19,7 +19,7 @@ from kernelcore.frontend.calls.compile_time import FACTORIES, called_type, evalu
 from kernelcore.frontend.calls.dialect import operator_of_dialect
 from kernelcore.frontend.expressions.apply import logical, truth
 from kernelcore.frontend.expressions.output import lower_print, lower_printf
-from kernelcore.frontend.expressions.static_names import MISSING, static_object
+from kernelcore.frontend.expressions.static_names import MISSING, static_object, with_places
 from kernelcore.frontend.scope import Scope, Unset
 from kernelcore.frontend.statements.branch import branch
 from kernelcore.frontend.unsupported import unsupported
@@ -48,6 +48,7 @@ from kernelcore.frontend.values.value import (
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.language.composite import value_class
+from kernelcore.language.function import Function
 from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
@@ -250,6 +251,8 @@ def _call(scope: Scope, node: ast.Call) -> Value:
         return evaluate_static(scope.names, node, known)
     if callee is MISSING:
         callee = _local_callee(scope, node.func)
+    if isinstance(callee, Function) and any(o.updates for o in callee.overloads):
+        node = with_places(scope, node)
     args: list[Value] = []
     nodes: list[ast.expr] = []
     for arg in node.args:

@@ -1,14 +1,16 @@
-"""What dotted names of the scope around a function stand for."""
+"""What dotted names of the scope around a function stand for, ``address_of`` among them."""
 
 from __future__ import annotations
 
 import ast
 
 from kernelcore.base.errors import KernelNameError, reduction_remedy, suggestion
+from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import Static, describe_object
 from kernelcore.language.bound_names import MISSING as UNNOTED
 from kernelcore.language.bound_names import note_attribute
+from kernelcore.language.by_reference import place_of
 
 # No Python object of an outer scope: a variable, or the value of an expression.
 MISSING = object()
@@ -41,3 +43,16 @@ def static_object(scope: Scope, node: ast.expr) -> object:
             return found
         case _:
             return MISSING
+
+
+def with_places(scope: Scope, node: ast.Call) -> ast.Call:
+    """``node`` with ``x`` for each argument ``address_of(x)``."""
+
+    def passed(arg: ast.expr) -> ast.expr:
+        is_call = isinstance(arg, ast.Call)
+        known = is_call and static_object(scope, arg.func) is intrinsics.address_of
+        return place_of(arg) if known else arg
+
+    keywords = [ast.copy_location(ast.keyword(k.arg, passed(k.value)), k) for k in node.keywords]
+    args = [passed(a) for a in node.args]
+    return ast.copy_location(ast.Call(node.func, args, keywords), node)

@@ -9,6 +9,7 @@ from kernelcore.base.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expressions.static_names import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import CompositeValue
+from kernelcore.language.by_reference import place_of
 from kernelcore.language.definition import define
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import own_nodes
@@ -59,7 +60,7 @@ def _updated(overload: Overload, node: ast.Call) -> list[ast.expr]:
         bound = define(overload).signature.bind(*node.args, **keywords).arguments
     except TypeError:
         return []
-    return [bound[name] for name in overload.updates]
+    return [place_of(bound[name]) for name in overload.updates if name in bound]
 
 
 def _variable_of(scope: Scope, node: ast.expr) -> list[ast.Name]:

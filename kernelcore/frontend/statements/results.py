@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.calls.overloads import source_type
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, scalar, settle
 from kernelcore.frontend.statements.branch import RESULT, RETURN
 from kernelcore.frontend.values.composite import zeros
@@ -45,6 +46,7 @@ class Results:
         tree: The function.
         annotated: The types that it promises, or None.
         implied: What every bare return gives; None for nothing.
+        updates: Parameters whose values follow those of every return.
 
     Attributes:
         skeleton: The skeleton of the results; None until it is known.
@@ -55,15 +57,19 @@ class Results:
         tree: ast.FunctionDef,
         annotated: Sequence[SourceType] | None,
         implied: Callable[[Scope], Value] | None = None,
+        updates: Sequence[str] = (),
     ) -> None:
         self.tree = tree
         self.implied = implied
+        self.updates = updates
+        self.starts: dict[str, SourceType | None] = {}
         self.inferred_types: list[InferredType] | None = None
         self.prepared: list[InferredType] = []
         held = [t for t in annotated or () if isinstance(t, StructType) and not has_layout(t)]
-        # Which arrays a struct holds is known where it is returned.
-        self.promised = tuple(annotated or ()) if held else None
-        annotated = None if held else annotated
+        # Which arrays a struct holds, and the types of updated parameters, are known at a return.
+        is_late = bool(held) or (bool(updates) and annotated is not None)
+        self.promised = tuple(annotated or ()) if is_late else None
+        annotated = None if is_late or updates else annotated
         self.has_promise = annotated is not None
         self.skeleton: Value | None = None
         if annotated is not None:
@@ -76,6 +82,10 @@ class Results:
     def prepare(self, scope: Scope) -> None:
         """Give results whose types are known a value, so that loops can carry them."""
         self.prepared = list(self.inferred_types or [])
+        for name in self.updates:
+            start = scope.get(name)
+            is_open = start is None or isinstance(start, Unset) or scope.inference.is_untyped(start)
+            self.starts[name] = None if is_open else source_type(start)
         known = scope.inference.solution
         while (found := known.get(self._variable(len(self.prepared)))) and not self.has_promise:
             self.prepared.append(found)
@@ -103,6 +113,8 @@ class Results:
             pairs = zip(members, self.promised, strict=True)
             members = tuple(converted(scope, member, type_, loc) for member, type_ in pairs)
             value = members if isinstance(value, tuple) else members[0]
+        if self.updates:
+            value = (value, *self._last(scope, loc))
         skeleton, leaves = split(value)
         values = [_returned(leaf, loc) for leaf in leaves]
         if any(isinstance(m, ArrayView | Static) for m in members):
@@ -125,6 +137,18 @@ class Results:
         for k, leaf in enumerate(values):
             self._give_one(scope, k, leaf, loc)
         scope.env[RETURN] = TRUE
+
+    def _last(self, scope: Scope, loc: SrcLoc | None) -> list[Value]:
+        """The values of updated parameters, in the types that they had."""
+        found: list[Value] = []
+        for name, type_ in self.starts.items():
+            value = scope.require(name, loc)
+            try:
+                found.append(value if type_ is None else converted(scope, value, type_, loc))
+            except KernelTypeError as error:
+                message = f"'{name}' is a {type_} that a call assigns: {error.message}"
+                raise KernelTypeError(message, loc, error.remedy or "keep its type") from None
+        return found
 
     def _mismatch(self, value: Value, loc: SrcLoc | None) -> KernelTypeError:
         """The error for results whose skeleton differs from that of another ``return``."""

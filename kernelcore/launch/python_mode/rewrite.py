@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import signature
 from types import CodeType, FunctionType
@@ -16,7 +16,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
+from kernelcore.frontend.calls.intrinsics import address_of
 from kernelcore.language.bound_names import MISSING
+from kernelcore.language.by_reference import place_of, updated_parameters
 from kernelcore.language.dialect import dialect_of
 from kernelcore.language.function import Function
 from kernelcore.language.source import Source, read_source
@@ -62,8 +64,11 @@ def _compiled(pyfunc: Callable[..., Any]) -> CodeType:
         arg.annotation = None
     # The function object brings its own defaults.
     tree.args.defaults, tree.args.kw_defaults = [], [None] * len(tree.args.kwonlyargs)
-    rewrite = _Rewrite(source)
+    rewrite = _Rewrite(source, updated_parameters(pyfunc))
     tree.body = [rewrite.visit(stmt) for stmt in tree.body]
+    if rewrite.updates:
+        last = _located(tree.body[-1], ast.Return(None))
+        tree.body.append(ast.fix_missing_locations(rewrite.visit(last)))
     # Free variables are those of a function around it, and the function's own name is none, nor
     # that of a helper.
     name, tree.name = tree.name, f"_kc_code_of_{tree.name}"
@@ -84,8 +89,9 @@ def _inner(code: CodeType, name: str) -> CodeType:
 class _Rewrite(ast.NodeTransformer):
     """Operators, calls and assignments to calls of the helpers."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, updates: Sequence[str] = ()) -> None:
         self._source = source
+        self.updates = updates
         dialect = source.dialect
         self._operators: frozenset[str] = frozenset(dialect.operators if dialect else ())
 
@@ -129,6 +135,10 @@ class _Rewrite(ast.NodeTransformer):
         if name in _AS_WRITTEN:
             return node
         targets = self._updated(node)
+        if targets:
+            node.args = [self._place(a) for a in node.args]
+            for keyword in node.keywords:
+                keyword.value = self._place(keyword.value)
         node = self.generic_visit(node)  # pyright: ignore[reportAssignmentType]
         name = "_kc_updating" if targets else "_kc_call"
         helper = _located(node, ast.Name(name, ast.Load()))
@@ -157,8 +167,13 @@ class _Rewrite(ast.NodeTransformer):
             with suppress(TypeError):
                 bound = signature(overload.pyfunc).bind(*node.args, **keywords).arguments
                 if overload.updates:
-                    return [copy.deepcopy(bound[name]) for name in overload.updates]
+                    return [copy.deepcopy(self._place(bound[name])) for name in overload.updates]
         return []
+
+    def _place(self, node: ast.expr) -> ast.expr:
+        """The place that an argument names."""
+        is_call = isinstance(node, ast.Call) and self._static(node.func) is address_of
+        return place_of(node) if is_call else node
 
     def _static(self, node: ast.expr) -> object:
         """What a dotted name stands for around the function, or ``MISSING``."""
@@ -228,10 +243,23 @@ class _Rewrite(ast.NodeTransformer):
         value = _call(node.value, "_kc_declared", node.annotation, self.visit(node.value))
         return _located(node, ast.Assign([node.target], value))
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        # A nested function returns for itself.
+        outer, self.updates = self.updates, ()
+        found = self.generic_visit(node)
+        self.updates = outer
+        return found
+
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        if node.value is None:
-            return node
-        return _located(node, ast.Return(_call(node.value, "_kc_copied", self.visit(node.value))))
+        value = node.value
+        if value is not None:
+            value = _call(value, "_kc_copied", self.visit(value))
+        if self.updates:
+            # A call assigns the last values of these parameters.
+            new = [ast.Name(name, ast.Load()) for name in self.updates]
+            value = ast.Tuple([value or ast.Tuple([], ast.Load()), *new], ast.Load())
+            return ast.fix_missing_locations(_located(node, ast.Return(value)))
+        return _located(node, ast.Return(value))
 
 
 def _has_places(target: ast.expr) -> bool:
