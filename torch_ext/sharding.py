@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch._ops import OpOverload
@@ -41,6 +42,7 @@ def add_pending() -> None:
 def _strategies(operation: Operation) -> Callable[..., Any]:
     """All placements of one mesh dimension that give the right results without communication."""
     tensor = importlib.import_module(_MODULE)
+    reported: set[int] = set()
 
     def strategies(*specs: Any) -> list[tuple[list[Any], list[Any]]]:
         is_tensor = [hasattr(s, "shape") for s in specs]
@@ -49,6 +51,7 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
             ([tensor.Replicate()] * operation.visible, everywhere)
         ]
         if not all(isinstance(s, int) for spec in specs for s in getattr(spec, "shape", ())):
+            _report_replicated(operation, rows, specs, reported)
             return rows
         shapes = operation.shapes(specs)
         for axis, split in usable_splits(operation, shapes).items():
@@ -63,9 +66,31 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
             for k in split.sums:
                 made[k] = tensor.Partial()
             rows.append((made, given))
+        _report_replicated(operation, rows, specs, reported)
         return rows
 
     return strategies
+
+
+def _report_replicated(
+    operation: Operation,
+    rows: Sequence[tuple[list[Any], list[Any]]],
+    specs: Sequence[Any],
+    reported: set[int],
+) -> None:
+    """Warn once of each operand that is sharded along an axis which none of ``rows`` keeps."""
+    for k, (spec, operand) in enumerate(zip(specs, operation.operands, strict=False)):
+        kept = [given[k] for _, given in rows]
+        lost = [p for p in getattr(spec, "placements", ()) if p.is_shard() and p not in kept]
+        if lost and k not in reported:
+            reported.add(k)
+            warnings.warn(
+                f"{operation.func.label}: operand '{operand.name}' is sharded along axis "
+                f"{lost[0].dim}, along which its launch is not cut: every rank gathers it. "
+                "A launch is cut along axes where each thread accesses the elements of its own "
+                "index only, and does not use the index or the extent otherwise",
+                stacklevel=1,
+            )
 
 
 def _runs_as_it_is(operation: Operation, axis: int, split: AxisSplit) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -100,7 +101,14 @@ def main() -> None:
     torch.testing.assert_close(found[1].full_tensor(), 2.0 * v * m.sum(0))
 
     # What reads its neighbours needs all of its input.
-    turned = neighbours(shards[0])
+    with warnings.catch_warnings(record=True) as warned, CommDebugMode() as communication:
+        warnings.simplefilter("always")
+        turned = neighbours(shards[0])
+        neighbours(shards[0] * 2.0)
+    assert communication.get_total_counts() == 2, communication.get_comm_counts()
+    found = [str(w.message) for w in warned if "is sharded along axis 0" in str(w.message)]
+    assert len(found) == 1, [str(w.message) for w in warned]
+    assert found[0].startswith("neighbours (torch_kernels.py:")
     assert turned.placements == (Replicate(),)
     torch.testing.assert_close(turned.full_tensor(), k.neighbours_torch(x))
     print(f"rank {dist.get_rank()} is done")
