@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.lazy import Deferred
-from kernelcore.language.types import ArrayOf
+from kernelcore.language.types import ArrayOf, float32
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
@@ -163,17 +164,21 @@ def with_empty_arrays(
     """``args`` with arrays without elements for None, where an array is declared, in two parts.
 
     Args:
-        kernel: The kernel; of parameters that may have several types, None stays.
+        kernel: The kernel; arrays of any elements are of float32.
         args: The arguments.
         count: How many are in the first part.
         device: Where the launch was asked to run, or None.
     """
     found = list(args)
     for k, (parameter, arg) in enumerate(zip(kernel.parameters, args, strict=False)):
-        if arg is None and isinstance(parameter.type, ArrayOf) and not parameter.type.is_indexed:
-            made = empty_array(parameter.type)
+        type_ = parameter.wanted if arg is None else None
+        if isinstance(type_, ArrayOf) and type_.element is None and not type_.is_flat:
+            # Elements that are never read may have any type.
+            type_ = replace(type_, element=float32)
+        if isinstance(type_, ArrayOf) and not (type_.is_pattern or type_.is_indexed):
+            made = empty_array(type_)
             where = device if device is not None else device_of_arrays(args)
-            element = parameter.type.element
+            element = type_.element
             found[k] = made if where is None else Array(made, dtype=element, device=where)
     return tuple(found[:count]), tuple(found[count:])
 

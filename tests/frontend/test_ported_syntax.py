@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -291,3 +291,37 @@ def test_overload_decorates_a_function_without_a_body() -> None:
 
         @kc.overload
         def other(x: kc.array(dtype=kc.float64)): ...
+
+
+@kc.func
+def corner(x: kc.array[kc.float64, Literal[2]]) -> kc.float64:
+    return x[1, 0]
+
+
+def test_annotations_say_the_number_of_dimensions_as_a_literal() -> None:
+    @kc.kernel
+    def kernel(x: kc.array[kc.float64, Literal[2]], out: kc.array[kc.float64, Literal[1]]):
+        out[0] = corner(x) * x[0, 1]
+
+    assert kernel.parameters[0].type == kc.array2d[kc.float64]
+    x = RNG.normal(size=(2, 2))
+    assert agree(kernel, 1, [x, np.zeros(1)])[1] == [x[1, 0] * x[0, 1]]
+    with pytest.raises(kc.KernelTypeError, match="expected 1 to 4 dimensions, found 'two'"):
+        kc.array[float, Literal["two"]]
+    with pytest.raises(kc.KernelTypeError, match="one number of dimensions"):
+        kc.array[float, 1, 2]
+
+
+def test_none_is_an_empty_array_of_any_elements() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=Any), y: kc.array(dtype=Any, ndim=2), out: A1):
+        out[0] = 7.0
+        if x:
+            out[0] = kc.float64(x[0])
+        if not y:
+            out[0] += 0.5
+
+    for x, y, want in ((None, None, 7.5), (np.ones(2), None, 1.5), (None, np.ones((1, 1)), 7.0)):
+        out = np.zeros(1)
+        kc.launch(kernel, 1, [x, y, out])
+        assert out == [want]

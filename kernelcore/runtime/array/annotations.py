@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any
+from typing import Any, Literal, cast, get_args, get_origin
 
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import (
@@ -39,7 +39,17 @@ class Annotation:
         )
 
     def __getitem__(self, dtype: object) -> ArrayOf:
-        return self._type(dtype, None)
+        if not isinstance(dtype, tuple):
+            return self._type(dtype, None)
+        # ``array[float, Literal[2]]``, as type checkers read a number of dimensions.
+        element, *rest = cast("tuple[object, ...]", dtype)
+        dims = [n for r in rest for n in (get_args(r) if get_origin(r) is Literal else (r,))]
+        if len(dims) != 1:
+            raise KernelTypeError(
+                f"{self.name}: expected a dtype and one number of dimensions, found {dtype!r}",
+                remedy=f"write kc.{self.name}[float, Literal[2]]",
+            )
+        return self._type(element, cast("int", dims[0]))
 
     def _type(self, dtype: object, ndim: int | EllipsisType | None) -> ArrayOf:
         element = None if dtype is Any else type_of(dtype)
