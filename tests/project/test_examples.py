@@ -77,11 +77,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> dict[str, str]:
     """What every example and document prints, or how it fails, by its name."""
-    scripts = {str(EXAMPLES / name): arguments for name, arguments in ARGUMENTS.items()}
+    scripts: dict[str, list[str]] = {}
     for path in DOCUMENTS:
         program = folder / f"{script_name(path)}.py"
         program.write_text(script(blocks(path)))
         scripts[str(program)] = []
+    # Last, since one has JAX compute with 64 bits from then on.
+    scripts |= {str(EXAMPLES / name): arguments for name, arguments in ARGUMENTS.items()}
     given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{RUNNER}"]
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
