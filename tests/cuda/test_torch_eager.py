@@ -123,7 +123,7 @@ class Node:
 def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeTorch) -> None:
     operation = kernel_operation(squares, None)
     derived = derive.vjp(operation, (0,), (0,))
-    adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced)
+    adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced, [])
     plan = native.TorchGradPlan("all", [0], [], lambda given: adjoint, never)
     forward = native.forward(described(torch, operation), "squares", lambda needed: plan)
     node, x = Node(), FakeTensor.of(VALUES)

@@ -295,7 +295,9 @@ def test_a_forward_and_its_plans_are_collected() -> None:
 
 def test_adjoints_have_a_result_per_operand_that_they_name() -> None:
     with pytest.raises(KernelCompileError, match="results of an adjoint"):
-        _native.TorchAdjoint(axpy_operation(), [0, 1])
+        _native.TorchAdjoint(axpy_operation(), [0, 1], [])
+    with pytest.raises(KernelCompileError, match="results of an adjoint"):
+        _native.TorchAdjoint(axpy_operation(), [0], [(0, [0]), (0, [0])])
 
 
 def test_malformed_operations_are_refused() -> None:
