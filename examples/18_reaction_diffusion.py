@@ -12,6 +12,7 @@ import argparse
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FuncAnimation
+from matplotlib.image import AxesImage
 
 import kernelcore as kc
 
@@ -69,7 +70,7 @@ def main() -> FuncAnimation:
     axis.axis("off")
     figure.savefig(options.chart, dpi=80)
 
-    def draw(frame: int) -> list[object]:
+    def draw(frame: int) -> list[AxesImage]:
         image.set_data(found[frame])
         axis.set_title(f"step {frame * steps}")
         return [image]

@@ -8,6 +8,7 @@ Source: Krueger et al., "The Lattice Boltzmann Method", Springer 2017, chapters 
 """
 
 import argparse
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,13 @@ import numpy as np
 
 import kernelcore as kc
 
-Nine = kc.types.vector(9, float)
+vec9: Any = kc.types.vector(9, float)
+
+
+class Nine(vec9):
+    """A value for each of the nine directions."""
+
+
 # The velocities, their weights, and the place of the opposite one.
 CX = Nine(0.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, -1.0, 1.0)
 CY = Nine(0.0, 0.0, 1.0, 0.0, -1.0, 1.0, 1.0, -1.0, -1.0)

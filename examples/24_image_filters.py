@@ -8,6 +8,7 @@ operator as in Gonzalez, Woods, "Digital Image Processing", section 10.2.
 """
 
 import argparse
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +17,11 @@ from matplotlib import cbook
 import kernelcore as kc
 
 Image = kc.array2d[float]
-Window = kc.types.vector(9, float)
+vec9: Any = kc.types.vector(9, float)
+
+
+class Window(vec9):
+    """A pixel and its eight neighbours, row by row."""
 
 
 @kc.func
@@ -72,7 +77,8 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="for a few seconds")
     options = parser.parse_args()
     file = cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)
-    grey = np.asarray(plt.imread(str(file)), np.float32) @ np.float32([0.299, 0.587, 0.114]) / 255.0
+    photograph = np.asarray(plt.imread(str(file)), np.float32)
+    grey = photograph @ np.array([0.299, 0.587, 0.114], np.float32) / 255.0
     original = grey[::4, ::4].copy() if options.small else grey
     noisy = original.copy()
     dots = np.random.default_rng(0).random(original.shape)
