@@ -10,11 +10,13 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata
+from pathlib import Path
 
 from kernelcore.base import native
 from kernelcore.base.disk_cache import KEY_DIGITS, KINDS, default_cache
 from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
+from kernelcore.compat.warp.port import port
 from kernelcore.compiler import stages
 from kernelcore.explain.report import explain
 from kernelcore.launch.kernel import Kernel
@@ -31,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _explain(chosen.kernel, chosen.html)
             case "cache":
                 _clear() if chosen.action == "clear" else _list()
+            case "port":
+                is_complete = port(Path(chosen.path), write=chosen.write, every_line=chosen.all)
+                return 0 if is_complete else 1
             case _:
                 _info()
     except KernelError as error:
@@ -53,6 +58,10 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="what a kernel compiles to, and why")
     explain.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
     explain.add_argument("--html", metavar="FILE", help="write a page with IR and assembly instead")
+    warp = commands.add_parser("port", help="what becomes of a program written for NVIDIA Warp")
+    warp.add_argument("path", metavar="FILE|FOLDER", help="a file of Python, or a folder of such")
+    warp.add_argument("--write", action="store_true", help="replace its imports of warp")
+    warp.add_argument("--all", action="store_true", help="print the lines that run, too")
     cache = commands.add_parser("cache", help="the disk cache of machine code")
     cache.add_argument("action", choices=("ls", "clear"))
     return parser

@@ -65,4 +65,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     own = {name for name in globals() if not name.startswith("_")}
-    return sorted(own | {*dir(_kernelcore)} - {"annotations"})
+    names = own | {*dir(_kernelcore), *_runtime.__all__, *_MODULES}
+    # What kernelcore keeps to itself, and the command that reads programs, are not of Warp.
+    return sorted(names - {"annotations", "port"})

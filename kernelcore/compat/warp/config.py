@@ -69,7 +69,7 @@ class Config:
         self.__dict__["_kept"] = dict(_WITHOUT_EFFECT)
 
     def __dir__(self) -> list[str]:
-        return sorted({*_OWN, *self._kept})
+        return sorted({*_OWN, *self._kept, "optimization_level", "version"})
 
     def __getattr__(self, name: str) -> Any:
         if name in _OWN:

@@ -55,10 +55,67 @@ REASONS = (
         "arrays of Fabric are not supported",
         "use arrays, or indexedarray for those that are looked up",
     ),
+    Reason(r"sparse|bsr_\w+", "sparse matrices are not supported", "use those of SciPy or JAX"),
     Reason(
-        r"fem|sparse|render|build_experimental",
-        "this package of Warp is not supported",
-        "use SciPy for sparse matrices, and matplotlib or pyglet for pictures",
+        r"fem", "finite elements are not supported", "use scikit-fem, and kernels for what is slow"
+    ),
+    Reason(
+        r"render",
+        "the renderers of Warp are not supported",
+        "give arr.numpy() to matplotlib, pyglet or usd-core",
+    ),
+    Reason(
+        r"sim",
+        "this package, which Warp removed, is not supported",
+        "write the steps of the simulation as kernels",
+    ),
+    Reason(
+        r"geometry|IsoSurface\w+|MarchingCubes|linear",
+        "this part of Warp is not supported",
+        "use scikit-image for surfaces and SciPy for systems of equations",
+    ),
+    Reason(
+        r"examples|tests|build_experimental",
+        "this package is of Warp itself",
+        "take what the program needs of it into the program",
+    ),
+    Reason(
+        r"_src|codegen|fabric|stubs|build\w*",
+        "this is a private part of Warp",
+        "use public names, which stay",
+    ),
+    Reason(
+        r"\w*[aA]llocator\w*|ScopedMempool\w*|ScopedPeerAccess|\w*_mempool_\w+|MemoryKind|can_access",
+        "allocators and memory pools cannot be set up",
+        "leave it out: freed memory of a GPU is kept for the next arrays",
+    ),
+    Reason(
+        r"capture_(save|load|load_from_bytes|debug_dot_print)|CaptureMode"
+        r"|(compile|load)_aot_module|is_conditional_graph_supported",
+        "files of graphs and modules are not written",
+        "use Kernel.export, or the disk cache, which is on by default",
+    ),
+    Reason(
+        r"timing_\w+|TIMING_\w+|TimingResult|cuda_profiler_\w+|ScopedCudaProfiler|print_memory_report"
+        r"|print_diagnostics",
+        "Warp's profiler is not supported",
+        "use ScopedTimer, kernelcore.explain, or NVIDIA's profilers",
+    ),
+    Reason(
+        r"dense_\w+",
+        "dense factorizations in shared memory are not supported",
+        "write the loops of the factorization in the kernel",
+    ),
+    Reason(
+        r"event_from_ipc_handle|from_ipc_handle|from_ptr|(un)?map_cuda_device",
+        "memory of other processes is not opened",
+        "use array(ptr=, dtype=, shape=) for memory of this process",
+    ),
+    Reason(
+        r"WarpCodegen\w+|WarpDeterminismError|Logger|set_logger|ScopedLog\w+|ModuleBuildOptions"
+        r"|Jax\w+Mode|clear_\w+_cache|get_cuda_\w+|get_cpu_kernel_cache_key|is_cubql_available",
+        "this belongs to the compiler of Warp",
+        "catch KernelError, and use get_logger and config",
     ),
 )
 
