@@ -29,6 +29,7 @@ from kernelcore.operators import (
     Scalar,
     Spec,
     cached_property,
+    checked_keywords,
     declaration,
     interface,
 )
@@ -164,6 +165,7 @@ class JaxCallable(JaxFunction):
         )
 
 
+@checked_keywords
 def jax_callable(
     func: Callable[..., Any],
     num_outputs: int = 1,

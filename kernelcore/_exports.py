@@ -19,7 +19,8 @@ HOMES = homes(
             "array1d array2d array3d array4d arraynd indexedarray "
             "indexedarray1d indexedarray2d indexedarray3d indexedarray4d"
         ),
-        "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
+        "kernelcore.autograd.gradcheck": "gradcheck gradcheck_tape",
+        "kernelcore.autograd.jacobian": "jacobian jacobian_fd",
         "kernelcore.explain.report": "explain",
         "kernelcore.launch.tangent_launch": "jvp",
         "kernelcore.language.constants": (

@@ -24,6 +24,7 @@ from kernelcore.operators import (
     Spec,
     TieWeights,
     cached_property,
+    checked_keywords,
     derive,
     element_type,
     extremum_operations,
@@ -39,6 +40,7 @@ from paddle_ext.program import static_operator
 _Value = paddle.pir.Value  # pyright: ignore[reportPrivateImportUsage]
 
 
+@checked_keywords
 def paddle_op(
     kernel: Kernel,
     *,

@@ -18,6 +18,7 @@ from kernelcore.operators import (
     ShapeSpec,
     Spec,
     as_array,
+    checked_keywords,
     declaration,
     interface,
     parse,
@@ -27,6 +28,7 @@ from torch_ext.check import mismatch
 from torch_ext.dtype import dtype_to_torch
 
 
+@checked_keywords
 def torch_callable(
     function: Callable[..., Any],
     *,

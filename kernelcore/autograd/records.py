@@ -1,4 +1,4 @@
-"""Records of launches, assignments and functions, and how a Tape runs them backwards."""
+"""Records of launches, assignments and functions, run backwards by a Tape; gradients by key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from kernelcore.autograd.launch_plan import LaunchPlan
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelGradError, SrcLoc
-from kernelcore.language.types import ArrayType, element_type
+from kernelcore.language.types import ArrayOf, ArrayType, StructType, element_type
 from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.launch.adjoint_launch import execute_adjoint
 from kernelcore.launch.array_ops import add_to, copy_of, layout, new_zeros, pull
@@ -22,6 +22,7 @@ from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.call_site import Line, as_text, location, whole_line
 from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.hooks import capture_sink
+from kernelcore.runtime.structs import StructValue
 
 
 @dataclass(eq=False, slots=True)
@@ -252,3 +253,26 @@ def record_at(records: Records, number: int) -> Record:
         known = dict(zip(plan.versions, versions, strict=True))
         found = records[number] = LaunchRecord(plan, dim, leaves, line or None, versions=known)
     return found
+
+
+class Gradients(dict[Array, Array]):
+    """Gradients by their arrays, and by the structs that hold these."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._of_struct(key) if isinstance(key, StructValue) else super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The gradient of ``key``, or ``default``."""
+        return self._of_struct(key) if isinstance(key, StructValue) else super().get(key, default)
+
+    def _of_struct(self, struct: StructValue) -> StructValue:
+        found = type(struct)()
+        for name, member in struct.kernel_type.fields:
+            value = getattr(struct, name)
+            if isinstance(member, StructType):
+                setattr(found, name, self._of_struct(value))
+            elif isinstance(member, ArrayOf):
+                setattr(found, name, super().get(value) if isinstance(value, Array) else None)
+            else:
+                setattr(found, name, value)
+        return found

@@ -15,6 +15,7 @@ from kernelcore.autograd.overwrite_checks import RecordedMemory
 from kernelcore.autograd.records import (
     CopyRecord,
     FuncRecord,
+    Gradients,
     LaunchRecord,
     Record,
     Records,
@@ -216,6 +217,11 @@ class Tape:
         self._records.append(record)
         self._detached.learn(record)
 
+    @property
+    def records(self) -> list[Record]:
+        """What was recorded, in order."""
+        return [record_at(self._records, n) for n in range(len(self))]
+
     # Gradients
 
     def backward(
@@ -274,13 +280,16 @@ class Tape:
                 current_stream(device).queue.wait_for(queue)
 
     @property
-    def gradients(self) -> dict[Array, Array]:
-        """The gradients of recorded arrays with ``requires_grad``."""
+    def gradients(self) -> Gradients:
+        """The gradients of recorded arrays with ``requires_grad``.
+
+        Of a struct, as ``gradients[state].velocity``, a struct with those of its arrays, or None.
+        """
         pairs = ((array, array.grad) for array in self._arrays)
-        return {array: gradient for array, gradient in pairs if gradient is not None}
+        return Gradients({array: gradient for array, gradient in pairs if gradient is not None})
 
     @property
-    def adjoints(self) -> dict[Array, Array]:
+    def adjoints(self) -> Gradients:
         """Another name of ``gradients``."""
         return self.gradients
 
@@ -316,8 +325,7 @@ class Tape:
             raise KernelArgumentError(
                 f"visualize: expected language 'dot' or 'mermaid', found {language!r}"
             )
-        records = [record_at(self._records, n) for n in range(len(self))]
-        text = graph_text(language, records, array_labels or {}, graph_direction)
+        text = graph_text(language, self.records, array_labels or {}, graph_direction)
         if filename is not None:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc, all_of
 from kernelcore.frontend.calls.by_reference import assign_updated
 from kernelcore.frontend.calls.call import lower_call
-from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
+from kernelcore.frontend.calls.overloads import Match, argument, recursion, resolve, source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import refuse_adjoint_syntax
 from kernelcore.frontend.derivatives.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.formula import BuiltinNames
@@ -21,7 +21,6 @@ from kernelcore.frontend.statements.assigned_names import assigned_names
 from kernelcore.frontend.statements.branch import RETURN, guard, stopped
 from kernelcore.frontend.statements.results import Results
 from kernelcore.frontend.statements.statement import Block
-from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
@@ -173,7 +172,7 @@ class _Specializer:
             if match.overload.is_library and isinstance(value, UntypedLiteral) and target is None:
                 skeletons.append((value, ()))  # stays a compile-time constant in the callee
                 continue
-            given = value if target is None else converted(scope, value, target, loc)
+            given = argument(scope, value, target, loc)
             skeleton, own = flatten(given)
             skeletons.append((skeleton, tuple(_flat_type(scope, leaf, wanted) for leaf in own)))
             leaves.extend(own)

@@ -252,7 +252,11 @@ class Vector(Composite):
     @classmethod
     def _make(cls, args: tuple[Any, ...]) -> Array:
         kind = cls.kernel_type
-        return _filled(kind, args) if _is_fill(kind, args) else super()._make(args)
+        if _is_fill(kind, args):
+            return _filled(kind, args)
+        if len(args) > 1 and any(isinstance(a, Vector) for a in args):
+            args = tuple(c for a in args for c in (a if isinstance(a, Vector) else (a,)))
+        return super()._make(args)
 
 
 class Matrix(Composite):

@@ -37,7 +37,7 @@ def vector(*args: Any, length: Any = None, dtype: object = None) -> Any:
     if components:
         length = len(components) if length is None else length
         dtype = _common(components) if dtype is None else dtype
-    made = value_class(Dense("vector", _component(dtype), (_extent("vector", length),)))
+    made = value_class(Dense("vector", _component(dtype), (_extent("vector", length, 0),)))
     return made(*components) if components else made
 
 
@@ -143,13 +143,13 @@ def _float(name: str, dtype: object) -> Scalar | TypeClass:
     return found
 
 
-def _extent(name: str, extent: object) -> int | None:
+def _extent(name: str, extent: object, least: int = 1) -> int | None:
     if extent is Any:
         return None
-    if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+    if isinstance(extent, bool) or not isinstance(extent, int) or extent < least:
         raise KernelTypeError(
-            f"{name}: expected a positive extent, found {extent!r}",
-            remedy="give an integer of at least 1, or typing.Any in an annotation",
+            f"{name}: expected an extent of at least {least}, found {extent!r}",
+            remedy="give such an integer, or typing.Any in an annotation",
         )
     return extent
 

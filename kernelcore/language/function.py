@@ -15,6 +15,7 @@ from kernelcore.base.errors import KernelTypeError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language import source_check
 from kernelcore.language.by_reference import updated_parameters
+from kernelcore.language.conversion import describe
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
@@ -191,8 +192,9 @@ def require_function(found: object, decorator: str) -> None:
     """
     if not inspect.isfunction(found):
         raise KernelTypeError(
-            f"@{decorator} takes a function that is defined with def, found {found!r}",
-            remedy=f"put @{decorator} directly above def, once and alone",
+            f"@{decorator} takes a function that is defined with def, found {describe(found)}",
+            remedy=f"put @{decorator} directly above def, once and alone; the function of a kernel "
+            "is its 'pyfunc'",
         )
 
 
@@ -267,6 +269,11 @@ def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
+    outer = frame
+    # A decorator of another file may stand between, as that of a dialect does.
+    while outer is not None and outer.f_code.co_filename != pyfunc.__code__.co_filename:
+        outer = outer.f_back
+    frame = outer or frame
     found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
     if not isinstance(found, Function) or found.is_library:
         return None

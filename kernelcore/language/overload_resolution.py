@@ -17,6 +17,7 @@ from kernelcore.language.types import (
     StructType,
     TypeClass,
     admits,
+    boolean,
     scalar_of_numpy,
     type_of,
 )
@@ -27,7 +28,8 @@ class Rank(IntEnum):
 
     EXACT = 0
     DEFAULT = 1  # an untyped literal, or a Python number, of its default type
-    ADAPTED = 2  # an untyped literal, or a Python number, that takes another type
+    # An untyped literal or a Python number takes another type, an integer is a condition.
+    ADAPTED = 2
     PATTERN = 3
     ANY = 4
 
@@ -86,6 +88,8 @@ def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None
     if found is not None:
         if found == target:
             return Rank.EXACT
+        if target == boolean and isinstance(found, Scalar) and found.is_integer:
+            return Rank.ADAPTED
         return Rank.PATTERN if admits(target, found) else None
     match target:
         case Scalar() | TypeClass():
@@ -109,6 +113,8 @@ def _number_fit(target: Scalar | TypeClass, value: object) -> Rank | None:
     members = (target,) if isinstance(target, Scalar) else target.members
     if not isinstance(value, bool | int | float):
         return None
+    if target == boolean and isinstance(value, int) and not isinstance(value, bool):
+        return Rank.ADAPTED
     if isinstance(value, bool):
         kinds = ("bool",)
     else:

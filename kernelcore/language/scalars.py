@@ -21,7 +21,8 @@ else:
 class Scalar:
     """A machine scalar, one object each; ``kind`` is 'bool', 'int', 'uint' or 'float'.
 
-    Calling it converts as a kernel does: a float saturates as an integer, and NaN is 0.
+    Calling it converts as a kernel does: a float saturates as an integer, and NaN is 0. It is used
+    as a class: ``isinstance(x, float32)`` asks whether ``x`` is a NumPy scalar of this type.
     """
 
     name: str
@@ -37,6 +38,20 @@ class Scalar:
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same layout."""
         return _numpy(self.name)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def _type_(self) -> Any:
+        """The type of ``ctypes`` of the same layout."""
+        is_narrow = self.is_float and self.bits == 16
+        return np.ctypeslib.as_ctypes_type(np.uint16 if is_narrow else self.numpy)
+
+    def __instancecheck__(self, value: object) -> bool:
+        given: Any = value
+        return isinstance(value, np.generic) and given.dtype == self.numpy
 
     @property
     def index(self) -> int:

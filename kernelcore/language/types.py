@@ -247,6 +247,11 @@ class ArrayOf:
         """An extent of 0 per dimension: types of arrays have no extents."""
         return (0,) * self.ndim
 
+    @property
+    def size(self) -> int:
+        """0, the product of ``shape``."""
+        return 0
+
     def __repr__(self) -> str:
         name = "indexedarray" if self.is_indexed else "array"
         return f"{name}({self.element or 'Any'}, {'...' if self.is_flat else self.ndim})"

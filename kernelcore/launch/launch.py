@@ -113,11 +113,9 @@ def launch(
     loc = None if device is None or kernel.is_generic else kernel.loc
     options = options_of("launch", device, stream, block_dim, max_blocks, loc)
     if adjoint and record_cmd:
-        raise KernelArgumentError(
-            "launch: adjoints are not recorded as commands",
-            kernel.loc,
-            "leave out adjoint or record_cmd",
-        )
+        given_arrays = (adj_inputs, len(inputs)), (adj_outputs, len(outputs))
+        cotangents = [a for row, n in given_arrays for a in ([None] * n if row is None else row)]
+        return Launch(kernel, dim, args, options, adj_params=cotangents)
     if adjoint:
         arrays = adj_inputs, adj_outputs
         with use_options(options):

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.base.keywords import checked_keywords
+from kernelcore.base.lazy import Deferred
 from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
-from kernelcore.launch.kernel import Kernel
+from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.runtime.hooks import recording
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
+
+if TYPE_CHECKING:
+    from kernelcore.launch import adjoint_launch
+else:
+    adjoint_launch = Deferred("kernelcore.launch.adjoint_launch")
 
 # Arguments whose memory or value stays what it is.
 _FIXED = int | float | np.generic | np.ndarray | native.ArrayMemory
@@ -21,6 +28,9 @@ _FIXED = int | float | np.generic | np.ndarray | native.ArrayMemory
 
 class Launch:
     """A kernel, its grid and its arguments: what ``launch`` with ``record_cmd`` returns.
+
+    One made by hand may get its grid and its arguments later, by ``set_dim`` and ``set_params``.
+    With ``adj_params`` it runs the adjoint of the kernel.
 
     A launch on the CPU that is repeated with the same grid, numbers, and arrays of NumPy or
     kernelcore does not check these again. Tensors and arrays of JAX it compares with those of the
@@ -30,22 +40,43 @@ class Launch:
         kernel: The kernel.
         dim: The grid shape of the next run.
         params: The arguments of the next run, in order.
+        adj_params: For the adjoint, an array of cotangents or None per argument; else None.
+
+    Example:
+        >>> command = kc.Launch(scale, device="cpu")
+        >>> command.set_dim(len(x))
+        >>> command.set_params([x, y])
+        >>> command.launch()
     """
 
+    @checked_keywords
     def __init__(
         self,
         kernel: Kernel,
-        dim: Dims,
-        params: Sequence[Any],
+        dim: Dims | None = None,
+        params: Sequence[Any] | None = None,
         options: LaunchOptions = DEFAULTS,
         *,
+        adj_params: Sequence[Any] | None = None,
+        device: object = None,
+        block_dim: int | None = None,
+        max_blocks: int = 0,
         record_tape: bool = True,
     ) -> None:
+        if kernel.__class__ is not Kernel:
+            raise not_a_kernel(kernel)
+        if device is not None or block_dim or max_blocks:
+            options = options_of("Launch", device, None, block_dim, max_blocks)
         self._options = options
         self._record_tape = record_tape
         self.kernel = kernel
-        self.set_dim(dim)
-        self.set_params(params)
+        self.dim: Dims | None = None
+        self.params: tuple[Any, ...] | None = None
+        self.adj_params = None if adj_params is None else tuple(adj_params)
+        if dim is not None:
+            self.set_dim(dim)
+        if params is not None:
+            self.set_params(params)
         # The kernel, grid and arguments of the last launch, and what repeats it.
         self._last: tuple[Any, Any, Any, Callable[[], bool] | None] = (None, None, None, None)
 
@@ -53,18 +84,25 @@ class Launch:
         """Change the grid shape."""
         self.dim = tuple(dim) if isinstance(dim, list) else dim
 
-    def set_param_at_index(self, index: int, value: Any) -> None:
-        """Change one argument.
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Change one argument; with ``adjoint``, its cotangent.
 
         Raises:
             KernelArgumentError: The kernel has no such parameter.
         """
-        if not 0 <= index < len(self.params):
-            raise self._unknown(str(index), f"0 to {len(self.params) - 1}")
-        self.params = (*self.params[:index], value, *self.params[index + 1 :])
+        count = len(self.kernel.parameters)
+        if not 0 <= index < count:
+            raise self._unknown(str(index), f"0 to {count - 1}")
+        changed = list((self.adj_params if adjoint else self.params) or [None] * count)
+        changed[index] = value
+        if adjoint:
+            self.adj_params = tuple(changed)
+            self._last = (None, None, None, None)
+        else:
+            self.params = tuple(changed)
 
-    def set_param_by_name(self, name: str, value: Any) -> None:
-        """Change the argument for the parameter ``name``.
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Change the argument for the parameter ``name``; with ``adjoint``, its cotangent.
 
         Raises:
             KernelArgumentError: The kernel has no such parameter.
@@ -72,7 +110,7 @@ class Launch:
         names = [p.name for p in self.kernel.parameters]
         if name not in names:
             raise self._unknown(repr(name), ", ".join(names))
-        self.set_param_at_index(names.index(name), value)
+        self.set_param_at_index(names.index(name), value, adjoint)
 
     def _unknown(self, parameter: str, known: str) -> KernelArgumentError:
         text = f"{self.kernel.name}(): no parameter {parameter}"
@@ -91,7 +129,8 @@ class Launch:
         """Run the kernel, in ``stream`` of a GPU or in that of the recorded launch.
 
         Raises:
-            KernelArgumentError: An argument does not fit the kernel; nothing was run.
+            KernelArgumentError: An argument does not fit the kernel, or the grid or the arguments
+                were not given; nothing was run.
         """
         if stream is not None or recording() is not None:
             self._execute(stream)
@@ -111,12 +150,29 @@ class Launch:
         if stream is not None:
             other = options_of("launch", None, stream)
             options = replace(options, device=other.device, stream=other.stream)
+        for what, given in (("grid", self.dim), ("arguments", self.params)):
+            if given is None:
+                raise KernelArgumentError(
+                    f"{self.kernel.name}(): the launch has no {what}",
+                    self.kernel.loc,
+                    f"give {'them' if what[-1] == 's' else 'it'} by "
+                    f"{'set_params' if what[-1] == 's' else 'set_dim'}()",
+                )
+        assert self.dim is not None
+        assert self.params is not None
         with use_options(options):
-            execute(self.kernel, self.dim, self.params, record=self._record_tape)
+            if self.adj_params is None:
+                execute(self.kernel, self.dim, self.params, record=self._record_tape)
+            else:
+                kernel, count = self.kernel.current(), len(self.params)
+                cotangents = self.adj_params, None
+                adjoint_launch.launch_adjoint(kernel, self.dim, self.params, cotangents, count)
         return True
 
     def _checked(self) -> Callable[[], bool] | None:
         """The launch with its arguments checked; None where every launch has to check them."""
+        if self.adj_params is not None or self.dim is None or self.params is None:
+            return None
         executable = self.kernel.plain_executable
         if executable is None or not (executable.is_on_cpu and executable.has_arrays):
             return None
@@ -131,4 +187,5 @@ class Launch:
         return None if made is None else made.__call__
 
     def __repr__(self) -> str:
-        return f"<launch of {self.kernel.name} over {self.dim}>"
+        what = "launch" if self.adj_params is None else "adjoint launch"
+        return f"<{what} of {self.kernel.name} over {self.dim}>"

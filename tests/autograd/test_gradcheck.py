@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.autograd.gradcheck import gradcheck, jacobian, jacobian_fd
+from kernelcore.autograd.gradcheck import gradcheck
+from kernelcore.autograd.jacobian import jacobian, jacobian_fd
 
 F64 = kc.array(dtype=kc.float64)
 
@@ -74,7 +75,7 @@ def test_forward_mode_agrees_with_the_adjoint_and_with_differences() -> None:
 
 
 def test_a_wrong_forward_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("kernelcore.autograd.gradcheck")
+    module = importlib.import_module("kernelcore.autograd.jacobian")
     right = module.push_tangents
 
     def wrong(kernel: Any, dim: Any, primals: Any, given: dict[int, Any]) -> Any:
@@ -211,3 +212,36 @@ def test_arrays_of_every_kind_are_arguments() -> None:
 def test_kernels_are_expected() -> None:
     with pytest.raises(kc.KernelArgumentError, match="expected a kernel"):
         gradcheck(np.sin, 3)  # pyright: ignore[reportArgumentType]
+
+
+@kc.func
+def half(x: kc.float64) -> kc.float64:
+    return 0.5 * x
+
+
+@kc.func_grad(half)
+def _half_gradient(x: kc.float64, ct: kc.float64):
+    kc.adjoint[x] += 0.25 * ct
+
+
+@kc.kernel
+def halved(x: F64, y: F64):
+    i = kc.tid()
+    y[i] = half(x[i])
+
+
+def test_every_launch_of_a_tape_is_checked() -> None:
+    x, w = (kc.array(a, requires_grad=True) for a in (X, W))
+    y, z = kc.zeros(3, dtype=kc.float64, requires_grad=True), kc.zeros(1, dtype=kc.float64)
+    z.requires_grad = True
+    with kc.Tape() as tape:
+        kc.launch(mix, 3, [x, w, 2.0], [y, z])
+        tape.record_func(lambda: None, [z])
+    before = y.numpy().copy()
+    assert kc.gradcheck_tape(tape, atol=1e-7, rtol=1e-7)
+    assert np.array_equal(y.numpy(), before)
+    with tape:
+        kc.launch(halved, 3, [y], [kc.zeros(3, dtype=kc.float64, requires_grad=True)])
+    assert not kc.gradcheck_tape(tape, raise_exception=False)
+    with pytest.raises(kc.KernelGradError, match=r"halved\(\): the adjoint and central"):
+        kc.gradcheck_tape(tape)

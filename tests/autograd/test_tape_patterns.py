@@ -182,3 +182,110 @@ def test_gradients_of_two_launches_are_those_of_composed_operations(pattern: Pat
 
 def is_float(run: Run, result: int) -> bool:
     return run.by_result[result].requires_grad
+
+
+@kc.struct
+class Inner:
+    weight: kc.array[kc.float64]
+    fixed: kc.array[kc.float64]
+
+
+@kc.struct
+class Model:
+    inner: Inner
+    scale: kc.float64
+    bias: kc.array[kc.float64]
+
+
+@kc.kernel
+def evaluated(m: Model, x: kc.array[kc.float64], y: kc.array[kc.float64]):
+    i = kc.tid()
+    y[i] = m.scale * m.inner.weight[i] * x[i] * x[i] + m.bias[i] * m.inner.fixed[i]
+
+
+def _numbers(*values: float, tracked: bool = True) -> kc.Array:
+    return kc.array(list(values), dtype=kc.float64, requires_grad=tracked)
+
+
+def test_gradients_are_given_by_structs() -> None:
+    inner = Inner(weight=_numbers(1.0, 2.0), fixed=_numbers(5.0, 6.0, tracked=False))
+    model = Model(inner=inner, scale=3.0, bias=_numbers(0.0, 0.0))
+    x, y = _numbers(7.0, 8.0), _numbers(0.0, 0.0)
+    with kc.Tape() as tape:
+        kc.launch(evaluated, 2, [model, x], [y])
+    tape.backward(grads={y: np.ones(2)})
+    found = tape.gradients[model]
+    assert found.inner.weight.numpy().tolist() == [147.0, 192.0]
+    assert found.bias.numpy().tolist() == [5.0, 6.0]
+    assert found.inner.fixed is None
+    assert found.scale == 3.0
+    assert tape.gradients.get(model).bias is model.bias.grad
+    assert tape.gradients[x] is x.grad
+
+
+def test_a_recorded_function_keeps_the_gradient_of_a_written_array() -> None:
+    x, y, z = _numbers(1.0, 2.0), _numbers(0.0, 0.0), _numbers(0.0, 0.0)
+    inner = Inner(weight=_numbers(1.0, 1.0), fixed=_numbers(0.0, 0.0))
+    model = Model(inner=inner, scale=1.0, bias=_numbers(0.0, 0.0))
+    kept = kc.zeros(2, dtype=kc.float64)
+    with kc.Tape() as tape:
+        kc.launch(evaluated, 2, [model, x], [y])
+        tape.record_func(lambda: kept.assign(y.grad), [y])
+        kc.launch(evaluated, 2, [model, y], [z])
+    tape.backward(grads={z: np.ones(2)})
+    assert kept.numpy().tolist() == [2.0, 8.0]
+    assert x.grad is not None
+    assert x.grad.numpy().tolist() == [4.0, 32.0]
+    assert not y.retain_grad
+
+
+@kc.kernel
+def squares(x: kc.array[kc.float64], y: kc.array[kc.float64]):
+    i = kc.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_launches_of_adjoints_are_recorded() -> None:
+    x, y = np.array([1.0, 2.0]), np.zeros(2)
+    ct_x, ct_y = np.zeros(2), np.ones(2)
+    adjoint: dict[str, Any] = {"adj_inputs": [ct_x], "adj_outputs": [ct_y], "adjoint": True}
+    command = kc.launch(squares, 2, [x], [y], **adjoint, record_cmd=True)
+    assert isinstance(command, kc.Launch)
+    assert "adjoint launch of squares" in repr(command)
+    assert ct_x.tolist() == [0.0, 0.0]
+    for count in (1.0, 2.0, 3.0):
+        ct_y[:] = 1.0
+        command.launch()
+        assert ct_x.tolist() == [2.0 * count, 4.0 * count]
+    other, seed = np.zeros(2), np.array([1.0, 10.0])
+    command.set_param_at_index(0, other, adjoint=True)
+    command.set_param_by_name("y", seed, adjoint=True)
+    command.set_param_by_name("x", np.array([3.0, 4.0]))
+    command.launch()
+    assert other.tolist() == [6.0, 80.0]
+    tracked, out = _numbers(5.0), _numbers(0.0)
+    assert out.grad is not None
+    out.grad.fill_(1.0)
+    own = kc.launch(squares, 1, [tracked], [out], adjoint=True, record_cmd=True)
+    assert own is not None
+    own.launch()
+    assert tracked.grad is not None
+    assert tracked.grad.numpy().tolist() == [10.0]
+
+
+def test_launches_are_made_by_hand() -> None:
+    command = kc.Launch(squares, device="cpu", block_dim=64)
+    with pytest.raises(kc.KernelArgumentError, match="the launch has no grid"):
+        command.launch()
+    x, y = np.array([1.0, 2.0]), np.zeros(2)
+    command.set_dim(2)
+    command.set_param_at_index(0, x)
+    command.set_param_by_name("y", y)
+    for _ in range(3):
+        command.launch()
+    assert y.tolist() == [1.0, 4.0]
+    ct_x = np.zeros(2)
+    command.set_param_at_index(0, ct_x, adjoint=True)
+    command.set_param_at_index(1, np.ones(2), adjoint=True)
+    command.launch()
+    assert ct_x.tolist() == [2.0, 4.0]

@@ -27,3 +27,24 @@ def test_results_are_those_of_warp(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
         # The sign of zero, too.
         assert np.array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
+@wp.func
+def size_of(x: float) -> int:
+    return 1
+
+
+@wp.func
+def size_of(v: wp.vec3) -> Any:  # noqa: F811
+    return 7 / -2
+
+
+def test_functions_have_overloads() -> None:
+    @wp.kernel
+    def sizes(out: wp.array(dtype=int)):
+        out[0] = size_of(1.0)
+        out[1] = size_of(wp.vec3(1.0))
+
+    out = wp.zeros(2, dtype=int)
+    wp.launch(sizes, 1, [out])
+    assert out.numpy().tolist() == [1, -3]

@@ -1,12 +1,22 @@
 """Kernels on composites and on every scalar type that once were compiled wrongly, or refused."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: basic, reportInvalidTypeForm=false, reportCallIssue=false, reportArgumentType=false
+# pyright: reportOperatorIssue=false, reportIndexIssue=false
+
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
 from kernelcore.ir.verify import verify
+from tests.helpers.language import agree
+
+RNG = np.random.default_rng(6)
+A1 = kc.array(dtype=kc.float64)
 
 
 @kc.kernel
@@ -53,3 +63,67 @@ def test_the_extent_of_a_view_keeps_its_value_when_a_name_is_given_to_it() -> No
     a = np.zeros(4, np.int32)
     kc.launch(name_of_an_extent, 4, [3, a])
     np.testing.assert_array_equal(a, [22] * 4)
+
+
+NOTHING = kc.types.vector(length=0, dtype=kc.float64)
+
+
+@kc.struct
+class Sample:
+    value: kc.float64
+    coordinates: NOTHING
+
+
+@kc.func
+def added(v: kc.types.vector(length=Any, dtype=kc.float64)) -> kc.float64:
+    total = kc.float64(0.0)
+    for k in range(len(v)):
+        total += v[k]
+    return total
+
+
+def test_vectors_may_have_no_components() -> None:
+    @kc.kernel
+    def kernel(v: NOTHING, s: Sample, x: A1, out: A1):
+        i = kc.tid()
+        w = -v * x[i] + s.coordinates
+        out[i] = added(w) + added(kc.vec3d(x[i])) + s.value * kc.float64(1 + len(NOTHING(w)))
+        if w == v:
+            out[i] += 1.0
+
+    v, x = NOTHING(), RNG.normal(size=3)
+    assert (len(v), list(v + v), np.asarray(v).shape) == (0, [], (0,))
+    found = agree(kernel, 3, [v, Sample(value=2.0), x, np.zeros(3)])[3]
+    np.testing.assert_allclose(found, 3 * x + 3, 1e-14)
+    kc.gradcheck(kernel, 3, [v, Sample(value=2.0), x], [np.zeros(3)])
+    with pytest.raises(kc.KernelTypeError, match="an extent of at least 1, found 0"):
+        kc.types.matrix(shape=(0, 2), dtype=float)
+
+
+def test_kernels_make_arrays_of_vectors() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.vec2d), out: kc.array(dtype=kc.vec2d)):
+        i = kc.tid()
+        stack = kc.zeros(3, dtype=kc.vec2d)
+        stack[i % 3] = x[i]
+        stack[1] += 2.0 * x[0]
+        out[i] = stack[1]
+
+    x = RNG.normal(size=(3, 2))
+    found = agree(kernel, 3, [x, np.zeros((3, 2))])[1]
+    np.testing.assert_array_equal(found, [2 * x[0], x[1] + 2 * x[0], 2 * x[0]])
+    kc.gradcheck(kernel, 3, [x], [np.zeros((3, 2))])
+
+
+def test_parts_of_a_vector_are_vectors() -> None:
+    @kc.kernel
+    def kernel(out: kc.array(dtype=kc.spatial_vectord)):
+        v = kc.vec3d(1.0, 2.0, 3.0)
+        out[0] = kc.spatial_vectord(v, 2.0 * v)
+
+    (found,) = agree(kernel, 1, [np.zeros((1, 6))])
+    v = kc.vec3d(1.0, 2.0, 3.0)
+    assert kc.spatial_vectord(v, 2.0 * v) == found[0]
+    assert kc.vec4(kc.vec2(1.0, 2.0), 3.0, 4.0) == kc.vec4(1.0, 2.0, 3.0, 4.0)
+    with pytest.raises(kc.KernelTypeError, match="expected 0, 1 or 6 arguments, found 5"):
+        kc.spatial_vector(kc.vec3(1.0, 2.0, 3.0), kc.vec2(1.0, 2.0))

@@ -123,6 +123,8 @@ BODIES = {
     "keyword_of_len": "n = len(x, axis=1)",
     "keyword_of_cast": "n = int(1, base=n)",
     "plain_function": "x[0] = plain(x[1])",
+    "array_at_an_address": "y = kc.array(ptr=n, shape=3, dtype=float)",
+    "array_of_ones": "y = kc.ones(3, dtype=float)",
     "function_of_math": "x[0] = math.sin(x[1])",
     "argument_of_function": "x[0] = helper(a)",
     "argument_count_of_function": "x[0] = helper(x[0], x[1])",

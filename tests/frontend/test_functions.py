@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntFlag
 from typing import Any, TypeVar
 
 import numpy as np
@@ -310,3 +311,46 @@ def test_operations_of_scalars_take_vectors_and_arrays_element_by_element(name: 
     assert found.dtype is (kc.bool if function.op.result == "Bool" else vectors[-1].dtype)
     arrays = [v if v is True else np.array(v) for v in vectors]
     assert str(function(*arrays)) == str(np.array(expected))
+
+
+class Flags(IntFlag):
+    LEFT = 1
+    RIGHT = 2
+
+
+@kc.func
+def chosen(left: bool, a: kc.float64, b: kc.float64) -> kc.float64:
+    return kc.where(left, a, b)
+
+
+@kc.func
+def kind(x: bool) -> int:
+    return 1
+
+
+@kc.func
+def kind(x: int) -> int:  # noqa: F811
+    return 2
+
+
+def test_integers_and_flags_are_bools_of_functions() -> None:
+    @kc.kernel
+    def kernel(
+        n: kc.array(dtype=int), x: kc.array(dtype=kc.float64), out: kc.array(dtype=kc.float64)
+    ):
+        i = kc.tid()
+        out[i] = chosen(n[i] & Flags.LEFT, x[i], 2.0) + chosen(n[i], 10.0, 20.0 * x[i])
+        out[i] += chosen(Flags.RIGHT, 100.0, 0.0) + kc.float64(kind(n[i]))
+
+    n, x = np.array([0, 1, 2, 3], np.int32), RNG.normal(size=4)
+    found = run_both(kernel, 4, [n, x, np.zeros(4)])[2]
+    want = np.where(n & 1, x, 2.0) + np.where(n, 10.0, 20.0 * x) + 102.0
+    np.testing.assert_allclose(found, want, 1e-14)
+    kc.gradcheck(kernel, 4, [n, x], [np.zeros(4)])
+
+    @kc.kernel
+    def refused(x: kc.array(dtype=kc.float64)):
+        x[0] = chosen(x[0], 1.0, 2.0)
+
+    with pytest.raises(kc.KernelTypeError, match="'left': expected bool, found float64"):
+        _ = refused.func

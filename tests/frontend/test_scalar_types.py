@@ -1,6 +1,7 @@
 """Kernels over every scalar type: literals adapt to it, loops count in it, floats differentiate."""
 
 # Annotations of kernels are values here, as they name a type that a test was given.
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -178,3 +179,16 @@ def machine_code(func: Func, args: list[np.ndarray]) -> list[np.ndarray]:
     arrays = [a.copy() for a in args]
     assert launch(func, arrays, len(args[0])) == 0
     return arrays
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, kc.bool], ids=str)
+def test_types_of_scalars_are_used_as_classes(dtype: Any) -> None:
+    value = dtype(1)
+    others: list[Any] = [t for t in (*INTEGERS, *FLOATS) if t is not dtype]
+    assert isinstance(value, dtype)
+    assert not any(isinstance(value, other) for other in others)
+    assert not isinstance(1.0, dtype)
+    assert dtype.__name__ == repr(dtype)
+    assert ctypes.sizeof(dtype._type_) == dtype.size_bytes
+    if dtype not in (kc.float16, kc.bfloat16):
+        assert np.dtype(dtype._type_) == dtype.numpy

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.autograd.gradcheck import jacobian
+from kernelcore.autograd.jacobian import jacobian
 
 
 @kc.struct

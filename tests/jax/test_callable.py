@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -253,6 +253,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "missing": lambda: jax_callable(reads)(),
     "mode": lambda: jax_callable(reads, graph_mode=NUMBER),
     "outputs": lambda: jax_callable(reads, 3),
+    "option": lambda: cast("Any", jax_callable)(reads, outputs=1),
     "in_out": lambda: jax_callable(reads, in_out_argnames="q"),
     "dims": lambda: jax_callable(reads)(jnp.ones(3), output_dims={"q": 3}),
     "output_rank": lambda: jax_callable(reads)(jnp.ones(3), output_dims=(3, 3)),

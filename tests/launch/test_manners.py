@@ -34,6 +34,11 @@ def arrays() -> tuple[list[kc.Array], list[kc.Array]]:
     return [kc.zeros(4)], [kc.zeros(4)]
 
 
+@kc.struct
+class Holder:
+    values: kc.array(dtype=float)
+
+
 ANY: Any = kc
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "extent": (lambda: kc.zeros(2**63), "fits in memory, found shape"),
@@ -53,6 +58,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "devices": (lambda: ANY.launch(doubled, 4, devices="cpu"), "mean 'device'"),
     "zeros": (lambda: ANY.zeros(4, dtyp=float), r"zeros\(\): unknown argument 'dtyp'"),
     "array": (lambda: ANY.array([1.0], dtyp=float), r"array\(\): unknown argument 'dtyp'"),
+    "launch_command": (lambda: ANY.Launch(doubled, dims=4), "mean 'dim'"),
+    "no_grid": (lambda: kc.Launch(doubled, None, arrays()).launch(), "no grid(.|\n)*set_dim"),
+    "no_arguments": (lambda: kc.Launch(doubled, 4).launch(), "no arguments(.|\n)*set_params"),
+    "gradcheck": (lambda: ANY.gradcheck(doubled, 4, tolerance=1), "unknown argument 'tolerance'"),
+    "jacobian": (lambda: ANY.jacobian(doubled, 4, pair=[]), "mean 'pairs'"),
+    "retained": (lambda: ANY.zeros(4, retain_grad=True), r"tape\.record_func\("),
+    "retained_array": (lambda: setattr(ANY.zeros(4), "retain_grad", True), r"tape\.record_func\("),
+    "structs_of_arrays": (lambda: ANY.zeros(4, dtype=Holder), "struct Holder, which holds arrays"),
+    "kernel_of_ir": (lambda: ANY.Kernel(func=doubled.func), "found a Func(.|\n)*is its 'pyfunc'"),
     "map": (lambda: ANY.map(kc.sin, kc.zeros(4), outs=kc.zeros(4)), "mean 'out'"),
     "subclass": (lambda: _subclass(), "no class"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import paddle
@@ -179,6 +179,11 @@ def test_arguments_of_wrong_types_are_refused(case: str) -> None:
     call, text = REFUSED[case]
     with pytest.raises(kc.KernelArgumentError, match=text):
         call(paddle_op(cubed))
+
+
+def test_misspelt_options_are_named() -> None:
+    with pytest.raises(kc.KernelArgumentError, match=r"unknown argument 'output'(.|\n)*'outputs'"):
+        cast("Any", paddle_op)(cubed, output=["y"])
 
 
 def test_generic_kernels_are_operators() -> None:

@@ -158,3 +158,22 @@ def test_indexed_arrays_are_read_and_written_on_the_host() -> None:
     assert grid.tolist() == [[1.0, 0.0, 1.0, 0.0]] * 3
     with kc.Tape(), pytest.raises(kc.KernelArgumentError, match="do not record"):
         some.fill_(2.0)
+
+
+def test_indexed_arrays_are_data() -> None:
+    x = kc.array(np.arange(6.0), dtype=kc.float64)
+    part = kc.indexedarray(x, [[1, 3]])
+    assert isinstance(part, kc.indexedarray)
+    assert isinstance(part, kc.indexedarray1d)
+    assert not isinstance(part, kc.indexedarray2d)
+    assert not isinstance(x, kc.indexedarray)
+    assert (part.list(), str(part.device), part.is_contiguous) == ([1.0, 3.0], "cpu", False)
+    copied = part.contiguous()
+    copied.fill_(9.0)
+    assert isinstance(copied, kc.array)
+    assert isinstance(copied, kc.array1d)
+    assert not isinstance(copied, kc.array2d)
+    assert part.to("cpu").numpy().tolist() == part.clone().numpy().tolist() == [1.0, 3.0]
+    with kc.Tape(), pytest.raises(kc.KernelArgumentError, match="do not record this copy"):
+        part.contiguous()
+    assert kc.array(dtype=float, ndim=2).size == 0

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -156,6 +156,10 @@ def test_one_graph_serves_all_sizes():
         (lambda: power_op(b=1), "unknown argument 'b'"),
         (lambda: power_op(), "argument 'x' is missing"),
         (lambda: torch_callable(push)((1.0,), random(4, 3)), "expected a struct with the fields"),
+        (
+            lambda: cast("Any", torch_callable)(power, output=["y"]),
+            "mean 'outputs'",
+        ),
         (lambda: torch_callable(power, defaults={"z": 1}), "defaults: 'z' is no argument"),
         (lambda: torch_callable(power, outputs=["z"]), "outputs: no parameter is named 'z'"),
         (

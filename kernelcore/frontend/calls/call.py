@@ -196,12 +196,23 @@ def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
 _OTHER_NAMES = {"maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "power": "pow"}
 
 
+_LOCAL = "in a kernel, zeros(shape=(3, 4), dtype=float) makes an array of a thread's own"
+# Functions that make arrays on the host.
+_ARRAYS = {
+    "array": "pass the array as a parameter, whose extents a launch checks; a kernel makes none of "
+    "an address",
+    **dict.fromkeys(("empty", "full", "ones", "zeros_like", "empty_like"), _LOCAL),
+}
+
+
 def _not_callable(callee: object, node: ast.Call, loc: SrcLoc | None) -> KernelSyntaxError:
     text = ast.unparse(node.func)
     last = text.rsplit(".", 1)[-1]
     known = _OTHER_NAMES.get(last)
     close = [known] if known else difflib.get_close_matches(last, BUILTINS, 1, 0.8)
-    if callee is builtins.range:
+    if last in _ARRAYS and callable(callee):
+        remedy = _ARRAYS[last]
+    elif callee is builtins.range:
         remedy = "range() is for loops: for i in range(n)"
     elif callable(callee) and close and not hasattr(callee, "__wrapped__"):
         remedy = f"use the kernelcore built-in {close[0]}()"

@@ -300,13 +300,27 @@ def zeros_type(args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc
             loc,
             "write zeros(shape=(3, 4), dtype=float), or pass an array as a parameter",
         )
-    make = composite_types.vector if len(extents) == 1 else composite_types.matrix
     try:
-        found_type = type_of(make(extents[0] if len(extents) == 1 else extents, dtype))
+        found_type = type_of(zeros_class(extents, dtype))
     except KernelError as error:
         raise type(error)(error.message, loc, error.remedy) from None
     assert isinstance(found_type, Dense)
     return found_type
+
+
+def zeros_class(extents: tuple[Any, ...], dtype: object) -> Any:
+    """The class of what ``zeros`` makes in a kernel: a vector, or a matrix.
+
+    Raises:
+        KernelTypeError: There is no such class.
+    """
+    row = type_of(dtype)
+    if len(extents) == 1 and isinstance(row, Dense) and row.kind == "vector":
+        # Its rows are the vectors.
+        extents, dtype = (*extents, row.extents[0]), row.dtype
+    if len(extents) == 1:
+        return composite_types.vector(extents[0], dtype)
+    return composite_types.matrix(extents, dtype)
 
 
 def _static_object(value: Value, loc: SrcLoc | None) -> object:

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc, reduction_remedy
+from kernelcore.frontend.expressions.apply import truth
 from kernelcore.frontend.scope import Scope, is_value
+from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value, describe_type
@@ -17,7 +19,16 @@ from kernelcore.language.annotations import Open, Wanted, bound_of, words_of
 from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.overload_resolution import Rank, total
-from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, admits, float32
+from kernelcore.language.types import (
+    ArrayOf,
+    Dense,
+    Scalar,
+    SourceType,
+    TypeClass,
+    admits,
+    boolean,
+    float32,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,18 @@ def resolve(
     known = "; ".join(_signature(function.name, define(o)) for o in function.overloads)
     raise KernelTypeError(
         f"no overload of {function.name}() takes {given}", loc, f"the overloads are {known}"
+    )
+
+
+def argument(scope: Scope, value: Value, target: SourceType | None, loc: SrcLoc | None) -> Value:
+    """``value`` as a parameter of the type ``target`` of a ``Match`` takes it."""
+    if target is None:
+        return value
+    is_scalar = isinstance(value, UntypedLiteral | Const | Var)
+    return (
+        truth(scope, value, loc)
+        if target == boolean and is_scalar
+        else converted(scope, value, target, loc)
     )
 
 
@@ -195,6 +218,8 @@ def _fit_scalar(
 ) -> tuple[Rank, SourceType | None] | None:
     inference = scope.inference
     dtype = inference.current_type(value)
+    if want == boolean and dtype.is_integer:
+        return Rank.ADAPTED, boolean
     if isinstance(want, TypeClass):
         if dtype in want.members:
             return Rank.PATTERN, None

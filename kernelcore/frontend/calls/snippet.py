@@ -11,9 +11,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.calls.overloads import resolve
+from kernelcore.frontend.calls.overloads import argument, resolve
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
@@ -167,7 +166,7 @@ def lower_snippet_call(
     match = resolve(scope, callee.function, args, keywords, loc)
     inputs: list[Atom] = []
     for param, value, target in zip(snippet.params, match.values, match.targets, strict=True):
-        given = value if target is None else converted(scope, value, target, loc)
+        given = argument(scope, value, target, loc)
         if isinstance(given, ArrayView):
             inputs += _array_inputs(callee, param.name, given, loc)
         else:

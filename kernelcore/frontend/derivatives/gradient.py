@@ -10,9 +10,8 @@ from typing import Any
 
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.frontend.calls.overloads import resolve
+from kernelcore.frontend.calls.overloads import argument, resolve
 from kernelcore.frontend.scope import Scope, settle
-from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.value import Static, Value, describe_type, flatten, unflatten
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Func, Region, Var
@@ -155,7 +154,7 @@ def _arguments(
             f"{callee.name}: '{function.name}' updates its arguments", loc, "it has no gradient"
         )
     pairs = zip(match.values, match.targets, strict=True)
-    values = [v if t is None else converted(scope, v, t, loc) for v, t in pairs]
+    values = [argument(scope, v, t, loc) for v, t in pairs]
     only = inspect.Parameter.KEYWORD_ONLY
     known = match.definition.signature.parameters.values()
     return values, [p.name if p.kind is only else "" for p in known]

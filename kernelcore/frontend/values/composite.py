@@ -124,7 +124,7 @@ def _componentwise(
     for k in range(first.size):
         parts = [a.members[k] if isinstance(a, CompositeValue) else a for a in args]
         components.append(scalar(apply_op(scope, op, parts, node, operands), loc))
-    dtype = scope.inference.current_type(components[0])
+    dtype = scope.inference.current_type(components[0]) if components else first.dtype
     return CompositeValue(replace(first, dtype=dtype), tuple(components))
 
 

@@ -22,7 +22,6 @@ from kernelcore.builtins.reference import as_scalar, convert, is_narrow
 from kernelcore.frontend.calls import compile_time
 from kernelcore.frontend.calls.snippet import NativeFunction
 from kernelcore.language.composite import Composite, value_class
-from kernelcore.language.composite_types import matrix, vector
 from kernelcore.language.function import Function
 from kernelcore.language.overload_resolution import choose
 from kernelcore.language.types import Scalar, boolean, float32, int32, scalar_of, scalar_of_numpy
@@ -300,8 +299,7 @@ def updating(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 def _zeros(shape: Any, dtype: Any = float) -> Any:
     """What ``zeros`` is in a kernel: a vector or a matrix."""
-    extents = np.atleast_1d(shape).tolist()
-    return (vector(extents[0], dtype) if len(extents) == 1 else matrix(tuple(extents), dtype))()
+    return compile_time.zeros_class(tuple(np.atleast_1d(shape).tolist()), dtype)()
 
 
 class _Range:

@@ -97,6 +97,9 @@ class ArrayAnnotation(Annotation):
 
     __slots__ = ()
 
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, Array) and self.ndim in (..., value.ndim)
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         found = self.asked_for(args, options)
         if found is None:
@@ -131,6 +134,9 @@ class IndexedArrayAnnotation(Annotation):
     """
 
     __slots__ = ()
+
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, IndexedArray) and (self.is_open or self.ndim == value.ndim)
 
     def __call__(
         self,

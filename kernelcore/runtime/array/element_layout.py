@@ -52,6 +52,12 @@ def element_of(dtype: object) -> tuple[Element, Any]:
             return found, value_class(found)
         case StructType() if has_layout(found) and not isinstance(dtype, StructType):
             return found, given
+        case StructType() if not has_layout(found):
+            raise KernelTypeError(
+                f"expected the dtype of an array, found struct {found}, which holds arrays",
+                remedy="keep the numbers in an array of structs, and the arrays in one struct, or "
+                "in one array with the first index of each part",
+            )
         case _:
             raise KernelTypeError(
                 f"expected the dtype of an array, found {dtype!r}",

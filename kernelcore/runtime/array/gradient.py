@@ -34,6 +34,20 @@ class GradientMemory(ElementMemory):
         raise NotImplementedError
 
     @property
+    def retain_grad(self) -> bool:
+        """False: a backward pass clears the cotangent of what a launch overwrote."""
+        return False
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        if value:
+            raise KernelArgumentError(
+                "retain_grad: a Tape clears the gradients of arrays that launches wrote",
+                remedy="after the launch that writes y, record a copy: "
+                "tape.record_func(lambda: kept.assign(y.grad), [y])",
+            )
+
+    @property
     def root(self) -> Array:
         """The array whose memory this is a view of; itself if it is no view."""
         return cast("Array", self) if self._root is None else self._root

@@ -16,7 +16,7 @@ from kernelcore.language.types import (
 )
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import Numbers, as_numpy, broadcast_elements
-from kernelcore.runtime.device import Device
+from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.hooks import observer
 
 
@@ -74,9 +74,52 @@ class IndexedArray:
         """The dtype of the data."""
         return self.data.dtype
 
+    @property
+    def device(self) -> Device:
+        """Where the data are."""
+        return getattr(self.data, "device", CPU) if isinstance(self.data, Array) else CPU
+
+    @property
+    def is_contiguous(self) -> bool:
+        """False: neighbours may lie anywhere."""
+        return False
+
     def numpy(self) -> Numbers:
         """A copy of the elements that the indices select."""
         return as_numpy(self.data)[self._selection()]
+
+    def list(self) -> list[Any]:
+        """The elements that the indices select, in row-major order."""
+        return self.contiguous().list()
+
+    def contiguous(self) -> Array:
+        """An array with copies of the elements that the indices select.
+
+        Raises:
+            KernelArgumentError: A Tape or a capture is active, which would not record the copy.
+        """
+        if observer.get() is not None:
+            raise KernelArgumentError(
+                "indexedarray: a Tape and a capture do not record this copy",
+                remedy="copy with a launch, or before they begin",
+            )
+        data = self.data if isinstance(self.data, Array) else Array.sharing(self.data)
+        found = Array.zeros(self.shape, data.element, data.dtype, self.device)
+        found.assign(self.numpy())
+        return found
+
+    def clone(self, requires_grad: bool = False, *, device: Device | None = None) -> Array:
+        """As ``contiguous``, on ``device``."""
+        found = self.contiguous()
+        found = found if device is None else found.to(device)
+        found.requires_grad = requires_grad
+        return found
+
+    copy = clone
+
+    def to(self, device: object) -> Array:
+        """As ``contiguous``, on ``device``."""
+        return self.contiguous().to(device)
 
     def assign(self, source: Any) -> None:
         """Overwrite the elements that the indices select with ``source``, which is broadcast.
