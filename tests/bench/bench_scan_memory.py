@@ -23,11 +23,12 @@ from jax_ffi import jax_kernel
 from tests.bench.results import Goal, record
 
 STEPS = 500
-MATRIX, VECTOR = kc.array2d[float], kc.array1d[float]
+Matrix = kc.array2d[float]
+Vector = kc.array1d[float]
 
 
 @kc.func
-def around(u: MATRIX, i: int, j: int):
+def around(u: Matrix, i: int, j: int):
     total = 0.0
     if i > 0 and j > 0 and i < u.shape[0] - 1 and j < u.shape[1] - 1:
         total = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4.0 * u[i, j]
@@ -40,19 +41,19 @@ def around_of_jnp(u: Any) -> Any:
 
 
 @kc.kernel
-def stencil(u: MATRIX, o: MATRIX):
+def stencil(u: Matrix, o: Matrix):
     i, j = kc.tid()
     o[i, j] = u[i, j] + 0.1 * around(u, i, j)
 
 
 @kc.kernel
-def sine(u: MATRIX, p: MATRIX, o: MATRIX):
+def sine(u: Matrix, p: Matrix, o: Matrix):
     i, j = kc.tid()
     o[i, j] = kc.sin(u[i, j]) + p[i, j]
 
 
 @kc.kernel
-def wave(u: MATRIX, v: MATRIX, speed: MATRIX, u_next: MATRIX, v_next: MATRIX):
+def wave(u: Matrix, v: Matrix, speed: Matrix, u_next: Matrix, v_next: Matrix):
     i, j = kc.tid()
     w = v[i, j] + 0.1 * speed[i, j] * around(u, i, j)
     v_next[i, j] = w
@@ -60,14 +61,14 @@ def wave(u: MATRIX, v: MATRIX, speed: MATRIX, u_next: MATRIX, v_next: MATRIX):
 
 
 @kc.kernel
-def reaction(u: MATRIX, rate: MATRIX, o: MATRIX):
+def reaction(u: Matrix, rate: Matrix, o: Matrix):
     i, j = kc.tid()
     v = u[i, j]
     o[i, j] = v + 0.1 * around(u, i, j) + 0.01 * rate[i, j] * v * (1.0 - v)
 
 
 @kc.kernel
-def layer(x: MATRIX, w: MATRIX, bias: VECTOR, o: MATRIX):
+def layer(x: Matrix, w: Matrix, bias: Vector, o: Matrix):
     i, j = kc.tid()
     total = bias[j]
     for k in range(x.shape[1]):
@@ -76,7 +77,7 @@ def layer(x: MATRIX, w: MATRIX, bias: VECTOR, o: MATRIX):
 
 
 @kc.kernel
-def predators(y: MATRIX, k: VECTOR, o: MATRIX):
+def predators(y: Matrix, k: Vector, o: Matrix):
     i = kc.tid()
     a, b, h = y[i, 0], y[i, 1], 0.01
     da, db = k[0] * a - k[1] * a * b, k[2] * a * b - k[3] * b
@@ -153,7 +154,9 @@ def measure(name: str, is_ours: bool) -> None:
         return jnp.sum(jax.tree.leaves(found[0])[0] ** 2)
 
     program = jax.jit(jax.grad(loss, (0, 1))).lower(carry, parameters).compile()
-    reserved = program.memory_analysis().temp_size_in_bytes
+    analysis = program.memory_analysis()
+    assert analysis is not None
+    reserved = analysis.temp_size_in_bytes
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     jax.block_until_ready(program(carry, parameters))
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

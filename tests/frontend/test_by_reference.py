@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_variables_elements_components_and_fields_are_assigned() -> None:
         out[i] += w[0] + 2.0 * body.mass + body.at[1]
 
     x, n = RNG.normal(size=4), 4
-    bodies = np.zeros(n, Body.numpy_dtype())
+    bodies = np.zeros(n, cast(Any, Body).numpy_dtype())
     bodies["at"], bodies["mass"] = RNG.normal(size=(n, 2)), RNG.uniform(1, 2, n)
     matrices, start = RNG.normal(size=(n, 2, 2)), RNG.normal(size=n)
     _, moved, m, out = agree(kernel, n, [x, bodies, matrices, start])

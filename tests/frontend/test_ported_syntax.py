@@ -3,6 +3,7 @@
 # Its code is right for kernels and looser than the types of the stub.
 # pyright: basic, reportInvalidTypeForm=false, reportCallIssue=false, reportRedeclaration=false
 # pyright: reportArgumentType=false, reportOperatorIssue=false, reportUndefinedVariable=false
+# pyright: reportInvalidTypeArguments=false
 
 from __future__ import annotations
 

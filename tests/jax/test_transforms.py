@@ -373,8 +373,8 @@ def test_cotangents_that_are_passed_on_need_no_launch() -> None:
     assert launches_of_gradient(jax_kernel(added_vectors), vectors, 2.0 * vectors) == [1]
     assert launches_of_gradient(jax_kernel(damped), x, y) == [1, 1]
     assert launches_of_gradient(jax_kernel(added_reversed), x, y) == [1, 1]
-    rows = {"launch_dims": "x.shape[0]", "output_dims": "x.shape[0]"}
-    columns = {"launch_dims": "x", "output_dims": "x.shape[1]"}
+    rows: dict[str, Any] = {"launch_dims": "x.shape[0]", "output_dims": "x.shape[0]"}
+    columns: dict[str, Any] = {"launch_dims": "x", "output_dims": "x.shape[1]"}
     matrix = jnp.outer(x, y)
     assert launches_of_gradient(jax_kernel(totals_of_rows, **rows), matrix) == [1]
     assert launches_of_gradient(jax_kernel(column_sums, **columns), matrix) == [1]

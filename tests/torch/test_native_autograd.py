@@ -76,6 +76,7 @@ def test_cotangents_that_repeat_a_given_one_are_views(shape, is_transposed):
     # An accumulated gradient has memory of its own.
     for _ in range(2):
         rows(x).sum().backward()
+    assert x.grad is not None
     assert torch.equal(x.grad, torch.full_like(x, 2.0))
     # The second derivative sees the adjoint as an operation.
     given = torch.randn(shape[0], 3, dtype=F64, requires_grad=True)

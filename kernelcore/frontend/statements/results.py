@@ -84,8 +84,10 @@ class Results:
         self.prepared = list(self.inferred_types or [])
         for name in self.updates:
             start = scope.get(name)
-            is_open = start is None or isinstance(start, Unset) or scope.inference.is_untyped(start)
-            self.starts[name] = None if is_open else source_type(start)
+            if start is None or isinstance(start, Unset) or scope.inference.is_untyped(start):
+                self.starts[name] = None
+            else:
+                self.starts[name] = source_type(start)
         known = scope.inference.solution
         while (found := known.get(self._variable(len(self.prepared)))) and not self.has_promise:
             self.prepared.append(found)
