@@ -22,6 +22,7 @@ from kernelcore.operators import (
     derive,
     extremum_operations,
     package_version,
+    sized_local_operation,
 )
 
 # Of operators whose names tell their content.
@@ -39,6 +40,7 @@ class Kind(StrEnum):
     BATCH = "vmap"
     WEIGHTED = "weighted"
     COUNT = "count"
+    PART = "part"
 
 
 class Derivation(NamedTuple):
@@ -49,7 +51,8 @@ class Derivation(NamedTuple):
         sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
             cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
             given; of a batch: the operands that are batched; of the members of an
-            ExtremumOperations: the operands that it is differentiated with respect to.
+            ExtremumOperations: the operands that it is differentiated with respect to; of a part:
+            the axes of the launch that are cut.
     """
 
     kind: Kind
@@ -71,6 +74,9 @@ class Derivation(NamedTuple):
                 (batched,) = self.sets
                 marks = [i in batched for i in range(len(operation.operands))]
                 made = derive.batch(operation, marks)
+                return DerivedOperation(made, tuple(range(made.visible)))
+            case Kind.PART:
+                made = sized_local_operation(operation, *self.sets).operation
                 return DerivedOperation(made, tuple(range(made.visible)))
             case Kind.WEIGHTED | Kind.COUNT:
                 chosen = extremum_operations(operation, *self.sets)
@@ -107,6 +113,10 @@ def count(active: Indices) -> Derivation:
     return Derivation(Kind.COUNT, (active,))
 
 
+def part(axes: Indices) -> Derivation:
+    return Derivation(Kind.PART, (axes,))
+
+
 def ascii_name(name: str) -> str:
     """``name`` in the characters that torch has in names: 'λ' becomes 'u3bb'."""
     return "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)
@@ -124,7 +134,7 @@ def derived_name(root: str, derivations: Iterable[Derivation]) -> str:
     return "_".join((root, *map(str, derivations)))
 
 
-_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|weighted|count)([0-9a-f]+)"
+_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|weighted|count|part)([0-9a-f]+)"
 _DERIVATIONS = re.compile(_DERIVATION)
 _NAME = re.compile(
     rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"

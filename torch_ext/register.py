@@ -146,7 +146,7 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
         keys.append("CUDA")
     native.implement(operator.native, namespace, name, keys)
     found = getattr(getattr(torch.ops, namespace), name).default
-    sharding.add_rule(found, operator.operation)
+    sharding.add_rule(found, operator, library)
     fusion.add_rule(qualname, operator.operation, operator.origin.fuse, library)
     return found
 

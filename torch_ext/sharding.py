@@ -1,31 +1,39 @@
-"""Rules of torch.distributed.tensor: operators keep their inputs sharded where parts run apart."""
+"""Rules of torch.distributed.tensor: operators keep their inputs sharded where parts run apart.
+
+A launch whose parts are the same kernel over parts of the tensors gets placements, which torch
+chooses from. Others, with borders or the launch index, run as ``sharded_launch.py`` says.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
 
 from kernelcore.operators import (
     AxisSplit,
     Extent,
     Operation,
+    axis_splits,
     is_launch_of_parts,
     usable_splits,
 )
+from torch_ext.operator import TorchOperator
+from torch_ext.rank_part import known
+from torch_ext.sharded_launch import ShardedLaunch, warn_of_gathers
 
 # Imported by users of DTensor only: it takes long.
 _MODULE = "torch.distributed.tensor"
-_pending: list[tuple[OpOverload, Operation]] = []
+_pending: list[tuple[OpOverload, TorchOperator, torch.library.Library]] = []
 
 
-def add_rule(overload: OpOverload, operation: Operation) -> None:
+def add_rule(overload: OpOverload, operator: TorchOperator, library: torch.library.Library) -> None:
     """Give ``overload`` its sharding rule as soon as torch.distributed.tensor is imported."""
-    _pending.append((overload, operation))
+    _pending.append((overload, operator, library))
     add_pending()
 
 
@@ -33,10 +41,21 @@ def add_pending() -> None:
     """Register what waited for torch.distributed.tensor."""
     if not _pending or _MODULE not in sys.modules:
         return
+    tensor = importlib.import_module(_MODULE)
     register = importlib.import_module(f"{_MODULE}.experimental").register_sharding
     while _pending:
-        overload, operation = _pending.pop()
-        register(overload)(_strategies(operation))
+        overload, operator, library = _pending.pop()
+        if _has_placements_only(operator.operation):
+            register(overload)(_strategies(operator.operation))
+        else:
+            launch, name = ShardedLaunch(operator, tensor), overload.name()
+            known[name] = operator
+            torch.library.register_torch_dispatch(name, tensor.DTensor, launch.run, lib=library)
+
+
+def _has_placements_only(operation: Operation) -> bool:
+    """Whether every way to cut ``operation`` is one of DTensor's placements."""
+    return all(_runs_as_it_is(operation, a, s) for a, s in axis_splits(operation).items())
 
 
 def _strategies(operation: Operation) -> Callable[..., Any]:
@@ -50,47 +69,24 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
         rows: list[tuple[list[Any], list[Any]]] = [
             ([tensor.Replicate()] * operation.visible, everywhere)
         ]
-        if not all(isinstance(s, int) for spec in specs for s in getattr(spec, "shape", ())):
-            _report_replicated(operation, rows, specs, reported)
-            return rows
-        shapes = operation.shapes(specs)
-        for axis, split in usable_splits(operation, shapes).items():
-            if not _runs_as_it_is(operation, axis, split):
-                continue
-            given = list(everywhere)
-            for k, window in split.operands.items():
-                given[k] = tensor.Shard(window.axis)
-            made = [tensor.Replicate()] * operation.visible
-            for k, window in split.results.items():
-                made[k] = tensor.Shard(window.axis)
-            for k in split.sums:
-                made[k] = tensor.Partial()
-            rows.append((made, given))
-        _report_replicated(operation, rows, specs, reported)
+        if all(isinstance(s, int) for spec in specs for s in getattr(spec, "shape", ())):
+            shapes = operation.shapes(specs)
+            for split in usable_splits(operation, shapes).values():
+                given = list(everywhere)
+                for k, window in split.operands.items():
+                    given[k] = tensor.Shard(window.axis)
+                made = [tensor.Replicate()] * operation.visible
+                for k, window in split.results.items():
+                    made[k] = tensor.Shard(window.axis)
+                for k in split.sums:
+                    made[k] = tensor.Partial()
+                rows.append((made, given))
+        given = [getattr(spec, "placements", ()) for spec in specs]
+        kept: list[Sequence[Any]] = [[row[k] for _, row in rows] for k in range(len(specs))]
+        warn_of_gathers(operation, given, kept, reported)
         return rows
 
     return strategies
-
-
-def _report_replicated(
-    operation: Operation,
-    rows: Sequence[tuple[list[Any], list[Any]]],
-    specs: Sequence[Any],
-    reported: set[int],
-) -> None:
-    """Warn once of each operand that is sharded along an axis which none of ``rows`` keeps."""
-    for k, (spec, operand) in enumerate(zip(specs, operation.operands, strict=False)):
-        kept = [given[k] for _, given in rows]
-        lost = [p for p in getattr(spec, "placements", ()) if p.is_shard() and p not in kept]
-        if lost and k not in reported:
-            reported.add(k)
-            warnings.warn(
-                f"{operation.func.label}: operand '{operand.name}' is sharded along axis "
-                f"{lost[0].dim}, along which its launch is not cut: every rank gathers it. "
-                "A launch is cut along axes where each thread accesses the elements of its own "
-                "index only, and does not use the index or the extent otherwise",
-                stacklevel=1,
-            )
 
 
 def _runs_as_it_is(operation: Operation, axis: int, split: AxisSplit) -> bool:

@@ -53,8 +53,10 @@ from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.launch_split import (
     AxisSplit,
+    axis_splits,
     is_launch_of_parts,
     local_operation,
+    sized_local_operation,
     usable_splits,
 )
 from kernelcore.operators.op import make_forms

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from kernelcore.compiler.launch_descriptor import Binding, Role
 from kernelcore.language.types import int32
-from kernelcore.operators.operation import Extent, Operand, Operation, evaluate
+from kernelcore.operators.operation import Extent, Operand, Operation, Shape, evaluate
 from kernelcore.passes.access.launch_parts import Parts, Window, launch_parts
 from kernelcore.passes.launch_part import LaunchPart, launch_part
 
@@ -34,6 +34,18 @@ class AxisSplit:
     added: frozenset[int]
 
 
+class LocalExtent(NamedTuple):
+    """An extent of a part.
+
+    It is ``whole``, or if ``axis`` is not -1, what one device has of it where this axis of the
+    launch is cut, with ``border`` elements around it.
+    """
+
+    whole: Extent
+    axis: int
+    border: int
+
+
 @dataclass(frozen=True, slots=True)
 class LocalOperation:
     """What one device runs: the operands of the whole, then numbers.
@@ -42,11 +54,13 @@ class LocalOperation:
         operation: It.
         starts: Launch axes whose first index is one of these numbers, an int32 each.
         extents: Launch axes whose extent in the whole launch is one of them, behind those.
+        sizes: Extents of the part that are numbers too, behind those.
     """
 
     operation: Operation
     starts: tuple[int, ...]
     extents: tuple[int, ...]
+    sizes: tuple[LocalExtent, ...] = ()
 
 
 def axis_splits(op: Operation) -> Mapping[int, AxisSplit]:
@@ -140,3 +154,39 @@ def _local_operation(op: Operation, axes: tuple[int, ...], grid: tuple[int, ...]
         tuple(map(Extent.literal, grid)),
     )
     return LocalOperation(made, part.starts, part.extents)
+
+
+def sized_local_operation(op: Operation, axes: Sequence[int]) -> LocalOperation:
+    """``op`` on one device, cut along the launch axes ``axes``, for parts of any shape.
+
+    Its numbers are extents (``Operand.is_size``), and a call gives its shapes among them.
+    """
+    return op.once(("local", tuple(axes)), lambda: _sized_local_operation(op, tuple(axes)))
+
+
+def _sized_local_operation(op: Operation, axes: tuple[int, ...]) -> LocalOperation:
+    splits, local = axis_splits(op), _local_operation(op, axes, ())
+    made, first = local.operation, len(local.operation.operands)
+    sizes: dict[LocalExtent, int] = {}
+
+    def size(whole: Extent, axis: int, border: int) -> Extent:
+        if whole.operand < 0 and axis < 0:
+            return whole
+        found = sizes.setdefault(LocalExtent(whole, axis, border), first + len(sizes))
+        return Extent.size(found)
+
+    def shape(index: int, whole: Shape) -> Shape:
+        windows = {w.axis: (a, w) for a in axes if (w := splits[a].results.get(index)) is not None}
+        cut = {k: (a, w.below + w.above) for k, (a, w) in windows.items()}
+        return tuple(size(e, *cut.get(k, (-1, 0))) for k, e in enumerate(whole))
+
+    grid = tuple(size(e, a if a in axes else -1, 0) for a, e in enumerate(op.grid))
+    results = tuple(replace(r, shape=shape(k, r.shape)) for k, r in enumerate(op.results))
+    numbers = [replace(o, is_size=True) for o in made.operands[len(op.operands) :]]
+    numbers += [Operand(f"size_{k}", int32, is_size=True) for k in range(len(sizes))]
+    operands = (*op.operands, *numbers)
+    return replace(
+        local,
+        operation=replace(made, operands=operands, results=results, grid=grid, derived={}),
+        sizes=tuple(sizes),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tests.torch import torch_kernels as k
 from torch_ext import torch_op
 
-blend, neighbours = torch_op(k.blend), torch_op(k.neighbours)
+blend = torch_op(k.blend)
 product = torch_op(k.product, launch_dims=("m.shape[0]",))
 energy, quadratic = torch_op(k.energy, output_dims=1), torch_op(k.quadratic)
 
@@ -99,18 +98,6 @@ def main() -> None:
     assert found[1].placements[0].is_partial()
     torch.testing.assert_close(products.full_tensor(), k.product_torch(m, v))
     torch.testing.assert_close(found[1].full_tensor(), 2.0 * v * m.sum(0))
-
-    # What reads its neighbours needs all of its input.
-    with warnings.catch_warnings(record=True) as warned, CommDebugMode() as communication:
-        warnings.simplefilter("always")
-        turned = neighbours(shards[0])
-        neighbours(shards[0] * 2.0)
-    assert communication.get_total_counts() == 2, communication.get_comm_counts()
-    found = [str(w.message) for w in warned if "is sharded along axis 0" in str(w.message)]
-    assert len(found) == 1, [str(w.message) for w in warned]
-    assert found[0].startswith("neighbours (torch_kernels.py:")
-    assert turned.placements == (Replicate(),)
-    torch.testing.assert_close(turned.full_tensor(), k.neighbours_torch(x))
     print(f"rank {dist.get_rank()} is done")
     dist.destroy_process_group()
 

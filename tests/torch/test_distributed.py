@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.elementwise import Part, parts
 from tests.helpers import composites
@@ -46,6 +48,14 @@ def test_two_ranks_share_nothing_but_sums() -> None:
     ran = torchrun(2, "-m", "tests.torch.distributed_program")
     assert ran.returncode == 0, ran.stderr[-4000:]
     for rank in (0, 1):
+        assert f"rank {rank} is done" in ran.stdout
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_ranks_exchange_borders_and_know_their_first_index(count: int) -> None:
+    ran = torchrun(count, "-m", "tests.torch.sharded_program")
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    for rank in range(count):
         assert f"rank {rank} is done" in ran.stdout
 
 
