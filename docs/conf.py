@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -53,25 +51,11 @@ intersphinx_mapping = (
 )
 
 
-def gallery_arguments(_: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """What the gallery gives an example: a few seconds' work, and a place for its picture."""
-    name = Path(variables["src_file"]).name
-    (ROOT / "output").mkdir(exist_ok=True)
-    if name[0] in "12":
-        return [str(ROOT / "output" / "gallery.png"), "--small"]
-    return {
-        "01_tv_denoise.py": ["--iterations", "30"],
-        "05_adam_in_torch.py": ["--steps", "8000", "--points", "20"],
-        "06_adam_in_paddle.py": ["--steps", "8000", "--points", "20"],
-    }.get(name, [])
-
-
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"/\d\d_",
     "ignore_pattern": "distributed",
-    "reset_argv": gallery_arguments,
     "download_all_examples": False,
     "within_subsection_order": "FileNameSortKey",
     "show_memory": False,

@@ -1,7 +1,8 @@
 """Structs, vectors, views
 =======================
 
-Structs, arrays of vectors, views and generic functions, checked against NumPy."""
+Structs, arrays of vectors, views and generic functions, checked against NumPy.
+"""
 
 from typing import Any
 
@@ -28,7 +29,7 @@ def potential(a: Body, b: Body):
 
 
 @kc.func
-def total(x: kc.array[Any]):
+def total(x: kc.array[Any]):  # Any: of whatever elements the caller has
     result = x[0]
     for k in range(1, x.shape[0]):
         result += x[k]
@@ -60,48 +61,40 @@ def sums(x: kc.array2d[Any], every_second: kc.array[Any]):
 
 
 def check(claim: str, found: np.ndarray, wanted: np.ndarray) -> None:
-    """Print how far ``found`` is from what NumPy says, which is next to nothing."""
+    """Print how far ``found`` is from what NumPy says."""
     difference = np.abs(found - wanted).max() / np.abs(wanted).max()
-    assert difference < 1e-12, (claim, found, wanted)
     print(f"{claim:56s} relative difference {difference:.0e}")
 
 
-def main() -> None:
-    rng = np.random.default_rng(0)
-    count, steps, dt = 6, 8, 0.125
-    bodies: Any = np.zeros(count, kc.dtype_to_numpy(Body))
-    bodies["position"] = rng.normal(size=(count, 3))
-    bodies["velocity"] = rng.normal(size=(count, 3))
-    bodies["mass"] = rng.uniform(1.0, 2.0, count)
-    x, v, m = (bodies[name].copy() for name in ("position", "velocity", "mass"))
+rng = np.random.default_rng(0)
+count, steps, dt = 6, 8, 0.125
+bodies: Any = np.zeros(count, kc.dtype_to_numpy(Body))
+bodies["position"], bodies["velocity"] = rng.normal(size=(2, count, 3))
+bodies["mass"] = rng.uniform(1.0, 2.0, count)
+x, v, m = (bodies[name].copy() for name in ("position", "velocity", "mass"))
 
-    e = np.zeros(count)
-    kc.launch(energies, count, [bodies], [e])
-    between = x[:, None] - x[None]
-    distance = np.linalg.norm(between, axis=2) + np.eye(count)
-    pairs = m[:, None] * m[None] * (1.0 - np.eye(count)) / distance
-    moving = 0.5 * m @ (v * v).sum(1)
-    check("functions of structs: energy", e.sum(), moving - 0.5 * pairs.sum())
+e, path = np.zeros(count), np.zeros((count, steps, 3))
+kc.launch(energies, count, [bodies], [e])
+between = x[:, None] - x[None]
+distance = np.linalg.norm(between, axis=2) + np.eye(count)
+pairs = m[:, None] * m[None] * (1.0 - np.eye(count)) / distance
+check("functions of structs", e.sum(), 0.5 * m @ (v * v).sum(1) - 0.5 * pairs.sum())
 
-    slope = {name: np.zeros_like(bodies[name]) for name in ("position", "velocity", "mass")}
-    kc.launch(energies, count, [bodies], [e], [slope], [np.ones(count)], adjoint=True)
-    force = -(pairs / distance**2)[..., None] * between
-    check("adjoint: the slope of the energy is minus the force", slope["position"], -force.sum(1))
-    check("adjoint: its slope by velocity is the momentum", slope["velocity"], m[:, None] * v)
+slope = {name: np.zeros_like(bodies[name]) for name in ("position", "velocity", "mass")}
+kc.launch(energies, count, [bodies], [e], [slope], [np.ones(count)], adjoint=True)
+force = -(pairs / distance**2)[..., None] * between
+check("adjoint: the slope of the energy is minus the force", slope["position"], -force.sum(1))
+check("adjoint: its slope by velocity is the momentum", slope["velocity"], m[:, None] * v)
 
-    path = np.zeros((count, steps, 3))
-    kc.launch(drift, count, [bodies, dt], [path])
-    times = dt * np.arange(steps)[:, None]
-    check("a struct is read, changed and written as a value", path, x[:, None] + times * v[:, None])
-    check("arrays of structs are NumPy's, in place", bodies["position"], x + steps * dt * v)
+kc.launch(drift, count, [bodies, dt], [path])
+times = dt * np.arange(steps)[:, None]
+check("a struct is read, changed and written as a value", path, x[:, None] + times * v[:, None])
+check("arrays of structs are NumPy's, in place", bodies["position"], x + steps * dt * v)
 
-    of_vectors, of_numbers = np.zeros((count, 3)), np.zeros(count)
-    kernel = kc.overload(sums, [kc.array2d[kc.vec3d], kc.array[kc.vec3d]])
-    kc.launch(kernel, count, [path], [of_vectors])
-    kc.launch(sums, count, [path[..., 0]], [of_numbers])
-    check("generic: sums over a view of vectors", of_vectors, path[:, ::2].sum(1))
-    check("generic: the same kernel on numbers", of_numbers, path[:, ::2, 0].sum(1))
-
-
-if __name__ == "__main__":
-    main()
+of_vectors, of_numbers = np.zeros((count, 3)), np.zeros(count)
+# An array of NumPy does not say that three numbers are a vector; an overload does.
+of_vec3d = kc.overload(sums, [kc.array2d[kc.vec3d], kc.array[kc.vec3d]])
+kc.launch(of_vec3d, count, [path], [of_vectors])
+kc.launch(sums, count, [path[..., 0]], [of_numbers])
+check("generic: sums over a view of vectors", of_vectors, path[:, ::2].sum(1))
+check("generic: the same kernel on numbers", of_numbers, path[:, ::2, 0].sum(1))

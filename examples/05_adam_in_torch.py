@@ -8,9 +8,6 @@ a Tape. The last two minimise Rosenbrock's function at many points: an autograd.
 launches the kernel and its adjoint, and an operator made of the kernel, in a compiled function.
 """
 
-from __future__ import annotations
-
-import argparse
 from typing import Any
 
 import numpy as np
@@ -37,16 +34,13 @@ def minimise_squares(optimiser: torch.optim.Optimizer, points: kc.Array, steps: 
     """The sum of squares after ``steps`` steps of ``optimiser``, which knows ``points``."""
     loss = kc.zeros(1, requires_grad=True)
     for _ in range(steps):
-        tape = kc.Tape()
-        with tape:
+        with kc.Tape() as tape:
             loss.zero_()
             kc.launch(squares, dim=points.shape, inputs=[points], outputs=[loss])
         tape.zero()
         tape.backward(loss)  # into the memory of the tensor's grad
         optimiser.step()
         points.mark_write()  # which torch has changed
-    loss.zero_()
-    kc.launch(squares, dim=points.shape, inputs=[points], outputs=[loss])
     return float(loss[0])
 
 
@@ -65,23 +59,17 @@ class Rosenbrock(torch.autograd.Function):
         (ct_value,) = grad_outputs
         points, value = ctx.saved_tensors
         ct_points = torch.zeros_like(points)
-        kc.launch(
-            rosenbrock,
-            dim=len(points),
-            inputs=[points.detach()],
-            outputs=[value],
-            adj_inputs=[ct_points],
-            adj_outputs=[ct_value.clone()],
-            adjoint=True,
-        )
+        # The adjoint takes the cotangents of the outputs and adds to those of the inputs.
+        args, cotangents = [[points.detach()], [value]], [[ct_points], [ct_value.clone()]]
+        kc.launch(rosenbrock, len(points), *args, *cotangents, adjoint=True)
         return ct_points
 
 
-def minimise_rosenbrock(function: Any, start: np.ndarray, steps: int) -> np.ndarray:
-    """The mean of the points after ``steps`` steps."""
+def minimise_rosenbrock(function: Any, start: np.ndarray) -> np.ndarray:
+    """The mean of the points after 8000 steps."""
     points = torch.tensor(start, requires_grad=True)
     optimiser = torch.optim.Adam([points], lr=5e-2)
-    for _ in range(steps):
+    for _ in range(8000):
         optimiser.zero_grad()
         function(points).sum().backward()
         optimiser.step()
@@ -89,10 +77,6 @@ def minimise_rosenbrock(function: Any, start: np.ndarray, steps: int) -> np.ndar
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=10000, help="of Rosenbrock's function")
-    parser.add_argument("--points", type=int, default=1500)
-    options = parser.parse_args()
     rng = np.random.default_rng(42)
 
     tensor = torch.tensor(rng.normal(size=(100, 2)), dtype=torch.float32, requires_grad=True)
@@ -103,10 +87,10 @@ def main() -> None:
     left = minimise_squares(torch.optim.Adam([to_torch(array)], lr=0.1), array, 500)
     print(f"to_torch            sum of squares {left:.1e}")
 
-    start = rng.normal(size=(options.points, 2)).astype(np.float32)
+    start = rng.normal(size=(20, 2)).astype(np.float32)
     operator = torch.compile(torch_op(rosenbrock), fullgraph=True)
     for name, function in (("autograd.Function", Rosenbrock.apply), ("torch_op", operator)):
-        x, y = minimise_rosenbrock(function, start, options.steps)
+        x, y = minimise_rosenbrock(function, start)
         print(f"{name:19s} minimum at ({x:.3f}, {y:.3f})")
 
 

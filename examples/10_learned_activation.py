@@ -9,7 +9,7 @@ Source: Ziyin, Hartwig, Ueda, "Neural Networks Fail to Learn Periodic Functions 
 NeurIPS 2020, equation 3.
 """
 
-import argparse
+import sys
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -59,12 +59,8 @@ def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int) ->
     return losses
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="learned_activation.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    width, steps = (16, 40) if options.small else (32, 1000)
+def main(small: bool) -> None:
+    width, steps = (16, 40) if small else (32, 1000)
     x = torch.linspace(-6.0, 6.0, 256)[:, None]
     beyond = torch.linspace(-18.0, 18.0, 721)[:, None]
 
@@ -86,8 +82,8 @@ def main() -> None:
     right.set(title="Training", xlabel="step of Adam", ylabel="mean squared error")
     left.legend()
     right.legend()
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("learned_activation.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

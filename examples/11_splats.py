@@ -9,7 +9,7 @@ Source: Kerbl et al., "3D Gaussian Splatting for Real-Time Radiance Field Render
 equation 3, in two dimensions; ``spread`` is the inverse of the root of the covariance.
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -67,12 +67,8 @@ def photograph(size: int) -> torch.Tensor:
     return small[0].permute(1, 2, 0)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="splats.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    count, size, steps = (24, 24, 20) if options.small else (300, 80, 250)
+def main(small: bool) -> None:
+    count, size, steps = (24, 24, 20) if small else (300, 80, 250)
     target = photograph(size)
     splats = {n: f.requires_grad_() for n, f in start(count).items()}
     rates = {"centre": 3e-3, "spread": 0.5, "colour": 2e-2, "opacity": 5e-2}
@@ -96,8 +92,8 @@ def main() -> None:
         axis.axis("off")
     axes[3].semilogy(losses)
     axes[3].set(title="Mean squared error", xlabel="step of Adam", ylabel="error")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("splats.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

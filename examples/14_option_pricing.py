@@ -10,7 +10,7 @@ Sources: Broadie, Glasserman, "Estimating Security Price Derivatives Using Simul
 Science 1996; Kemna, Vorst, "A Pricing Method for Options Based on Average Asset Values", 1990.
 """
 
-import argparse
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -64,12 +64,8 @@ def exact(spot: jax.Array, volatility: jax.Array, dates: int) -> jax.Array:
     return jnp.exp(-RATE * MATURITY) * (grown - STRIKE * norm.cdf(d))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="option_pricing.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    paths, dates, count = (4096, 8, 5) if options.small else (65536, 52, 21)
+def main(small: bool) -> None:
+    paths, dates, count = (4096, 8, 5) if small else (65536, 52, 21)
     seeds, volatility = jnp.arange(16), jnp.float32(0.2)
     spots = jnp.linspace(70.0, 130.0, count)
 
@@ -95,8 +91,8 @@ def main() -> None:
         axis.errorbar(spots, mean, 2.0 * error, fmt=".", label="paths, two standard errors")
         axis.set(title=name.capitalize(), xlabel="price of the share", ylabel=name)
         axis.legend()
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("option_pricing.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

@@ -6,12 +6,10 @@ The k nearest neighbours of points in a plane, by cells of a grid.
 Points are sorted by cell. Each point looks at squares of cells around its own, ring by ring, and
 keeps its nearest neighbours in a vector, sorted by insertion. It stops when the ring is farther
 away than the last of them. The distance to that one estimates the density of the points.
-Sources: Bentley, Weide, Yao, "Optimal Expected-Time Algorithms for Closest Point Problems", ACM
-TOMS 1980; Loftsgaarden, Quesenberry, Annals of Mathematical Statistics 1965 (density).
+Source: Bentley, Weide, Yao, "Optimal Expected-Time Algorithms for Closest Point Problems", 1980.
 """
 
-import argparse
-import math
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,9 +17,9 @@ import numpy as np
 import kernelcore as kc
 
 K = 8
-Points = kc.array[kc.vec2]
-Ints = kc.array[int]
-Distances, Indices = kc.types.vector(K, float), kc.types.vector(K, int)
+Points, Ints = kc.array[kc.vec2], kc.array[int]
+Table, Indices = kc.array2d[float], kc.array2d[int]
+Distances, Names = kc.types.vector(K, float), kc.types.vector(K, int)
 
 
 @kc.func
@@ -38,64 +36,45 @@ def cells_of(points: Points, cells: int, cell: Ints):
 
 @kc.op(launch_dims="points", output_dims=("points.shape[0]", K))
 @kc.kernel
-def nearest(
-    points: Points,
-    order: Ints,
-    first: Ints,
-    cells: int,
-    distance: kc.array2d[float],
-    who: kc.array2d[int],
-):
+def nearest(points: Points, order: Ints, first: Ints, cells: int, distance: Table, who: Indices):
     i = kc.tid()
     p = points[i]
     row, column = cell_of(p.y, cells), cell_of(p.x, cells)
-    found = Distances(math.inf)
-    index = Indices(-1)
+    found = Distances(kc.inf)
+    index = Names(-1)
     for ring in range(cells):
         border = float(ring - 1) / float(cells)  # Points of this ring are farther away.
         if ring > 1 and border * border > found[K - 1]:
             break
         for r in range(kc.max(row - ring, 0), kc.min(row + ring + 1, cells)):
-            is_whole = ring == 0 or r == row - ring or r == row + ring
-            for c in range(column - ring, column + ring + 1, 1 if is_whole else 2 * ring):
-                if c >= 0 and c < cells:
+            for c in range(kc.max(column - ring, 0), kc.min(column + ring + 1, cells)):
+                if kc.max(kc.abs(r - row), kc.abs(c - column)) == ring:
                     for e in range(first[r * cells + c], first[r * cells + c + 1]):
                         q = order[e]
                         d = kc.length_sq(points[q] - p)
                         if q != i and d < found[K - 1]:
                             m = K - 1
                             while m > 0 and found[m - 1] > d:
-                                found[m] = found[m - 1]
-                                index[m] = index[m - 1]
+                                found[m], index[m] = found[m - 1], index[m - 1]
                                 m -= 1
-                            found[m] = d
-                            index[m] = q
+                            found[m], index[m] = d, q
     for k in range(K):
         distance[i, k] = kc.sqrt(found[k])
         who[i, k] = index[k]
 
 
-def search(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distances and indices (n, K) of the neighbours of ``points`` (n, 2) in [0, 1]."""
-    cells = max(1, int((len(points) / 4) ** 0.5))
-    cell = cells_of(points, cells)
-    order = np.argsort(cell, kind="stable").astype(np.int32)
-    first = np.searchsorted(cell[order], np.arange(cells * cells + 1)).astype(np.int32)
-    return nearest(points, order, first, cells)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="nearest_neighbours.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    count = 500 if options.small else 50000
+def main(small: bool) -> None:
+    count = 500 if small else 50000
     rng = np.random.default_rng(0)
     turn = rng.uniform(size=(count, 1)) ** 0.5
     angle = 9.0 * turn + np.pi * rng.integers(2, size=(count, 1))
     place = 0.5 + 0.42 * turn * np.hstack([np.cos(angle), np.sin(angle)])
     points = (place + rng.normal(0.0, 0.02, (count, 2))).clip(0.0, 1.0).astype(np.float32)
-    distance, neighbour = search(points)
+    cells = max(1, int((count / 4) ** 0.5))  # so that a cell has four points on average
+    cell = cells_of(points, cells)
+    order = np.argsort(cell, kind="stable").astype(np.int32)
+    first = np.searchsorted(cell[order], np.arange(cells * cells + 1)).astype(np.int32)
+    distance, neighbour = nearest(points, order, first, cells)
     density = K / (np.pi * distance[:, -1] ** 2 * count)
 
     some = rng.choice(count, 200, replace=False)
@@ -114,8 +93,8 @@ def main() -> None:
     right.plot(0.0, 0.0, "r*", markersize=14, label="a point")
     right.set(title="One point", xlabel="x from there", ylabel="y from there", aspect="equal")
     right.legend()
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("nearest_neighbours.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

@@ -8,7 +8,7 @@ difference in brightness.
 Source: Tomasi, Manduchi, "Bilateral Filtering for Gray and Color Images", ICCV 1998, equation 5.
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,12 +46,8 @@ def psnr(image: np.ndarray, original: np.ndarray) -> float:
     return float(-10.0 * np.log10(np.mean((image - original) ** 2)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="bilateral_filter.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    original = photograph()[::8, ::8] if options.small else photograph()
+def main(small: bool) -> None:
+    original = photograph()[::8, ::8] if small else photograph()
     noise = np.random.default_rng(0).normal(0.0, 0.08, original.shape)
     noisy = (original + noise).astype(np.float32)
     filtered = bilateral(noisy, 2.0, 0.25, 5)
@@ -70,8 +66,8 @@ def main() -> None:
         axes[3].plot(runs[name][row], label=name)
     axes[3].set(title=f"Row {row}", xlabel="column", ylabel="brightness")
     axes[3].legend()
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("bilateral_filter.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

@@ -7,7 +7,7 @@ Source: Pearson, "Complex Patterns in a Simple System", Science 1993, equations 
 Scott's model).
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,19 +56,15 @@ def simulate(size: int, frames: int, steps: int) -> list[np.ndarray]:
     return found
 
 
-def main() -> FuncAnimation:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="reaction_diffusion.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    size, frames, steps = (96, 12, 200) if options.small else (256, 40, 400)
+def main(small: bool) -> FuncAnimation:
+    size, frames, steps = (96, 12, 200) if small else (256, 40, 400)
     found = simulate(size, frames, steps)
     print(f"{size} x {size} points, {frames * steps} steps: mean {found[-1].mean():.4f}")
 
     figure, axis = plt.subplots(figsize=(4.8, 4.8), constrained_layout=True)
     image = axis.imshow(found[-1], cmap="magma", vmin=0.0, vmax=0.4)
     axis.axis("off")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("reaction_diffusion.png", dpi=80)
 
     def draw(frame: int) -> list[AxesImage]:
         image.set_data(found[frame])
@@ -79,5 +75,5 @@ def main() -> FuncAnimation:
 
 
 if __name__ == "__main__":
-    animation = main()
-    animation.to_jshtml()
+    animation = main(small="--small" in sys.argv)
+    animation.to_jshtml()  # or animation.save("reaction_diffusion.gif")

@@ -7,7 +7,7 @@ A loop of JAX runs the steps. Behind the cylinder the flow swings: Karman's vort
 Source: Krueger et al., "The Lattice Boltzmann Method", Springer 2017, chapters 3 and 5.
 """
 
-import argparse
+import sys
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 
 import kernelcore as kc
 
+Field = kc.array2d[float]
 vec9: Any = kc.types.vector(9, float)
 
 
@@ -39,18 +40,12 @@ def equilibrium(k: int, rho: float, ux: float, uy: float) -> float:
 
 @kc.op(outputs="new")
 @kc.kernel
-def step(
-    f: kc.array2d[Nine],
-    solid: kc.array2d[float],
-    omega: float,
-    inflow: float,
-    new: kc.array2d[Nine],
-):
+def step(f: kc.array2d[Nine], solid: Field, omega: float, inflow: float, new: kc.array2d[Nine]):
     i, j = kc.tid()
     h, w = f.shape[0], f.shape[1]
     values = Nine()
     rho = 0.0
-    for k in kc.static(range(9)):
+    for k in kc.static(range(9)):  # unrolled
         row, column = (i - int(CY[k]) + h) % h, (j - int(CX[k]) + w) % w
         is_wall = solid[row, column] > 0.5
         values[k] = f[i, j][BACK[k]] if is_wall else f[row, column][k]
@@ -64,18 +59,8 @@ def step(
     new[i, j] = values
 
 
-def velocity(f: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The velocity of the fluid in both directions."""
-    rho = f.sum(-1)
-    return f @ jnp.array([*CX]) / rho, f @ jnp.array([*CY]) / rho
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="lattice_boltzmann.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    h, w, steps = (40, 100, 600) if options.small else (100, 300, 16000)
+def main(small: bool) -> None:
+    h, w, steps = (40, 100, 600) if small else (100, 300, 16000)
     rows, columns = np.mgrid[:h, :w]
     is_solid = (rows - h / 2 - 1) ** 2 + (columns - w / 5) ** 2 < (h / 9) ** 2
     solid, inflow = jnp.array(is_solid, jnp.float32), 0.1
@@ -88,7 +73,9 @@ def main() -> None:
     run = jax.jit(
         lambda f: jax.lax.fori_loop(0, steps, lambda _, f: step(f, solid, omega, inflow), f)
     )
-    ux, uy = (np.asarray(u) for u in velocity(run(f)))
+    f = np.asarray(run(f))
+    rho = f.sum(-1)
+    ux, uy = f @ np.array([*CX]) / rho, f @ np.array([*CY]) / rho
     curl = np.gradient(uy, axis=1) - np.gradient(ux, axis=0)
     print(f"{h} x {w} points, {steps} steps: fastest {np.hypot(ux, uy)[~is_solid].max():.3f}")
 
@@ -101,8 +88,8 @@ def main() -> None:
         axis.imshow(np.where(is_solid, np.nan, image), cmap=colours, vmin=low, vmax=high)
         axis.set_title(name)
         axis.axis("off")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("lattice_boltzmann.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

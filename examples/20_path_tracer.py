@@ -3,13 +3,11 @@
 
 Light is followed backwards from the eye over diffuse and mirroring spheres, at random.
 
-Each pixel has a stream of random numbers of its own, so the picture has the same bits for any
-number of threads.
-Source: Kajiya, "The Rendering Equation", SIGGRAPH 1986; cosine-weighted directions as in Shirley,
-"Ray Tracing in One Weekend".
+Each pixel has random numbers of its own: the picture has the same bits for any number of threads.
+Sources: Kajiya, "The Rendering Equation", SIGGRAPH 1986; Shirley, "Ray Tracing in One Weekend".
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,25 +35,18 @@ def hit(s: Sphere, start: kc.vec3, ray: kc.vec3) -> float:
     return near if near > 1e-3 else (far if far > 1e-3 else kc.inf)
 
 
-@kc.func
-def sky(ray: kc.vec3) -> kc.vec3:
-    return kc.lerp(kc.vec3(1.0), kc.vec3(0.45, 0.65, 1.0), 0.5 * ray.y + 0.5)
-
-
-@kc.op(launch_dims=("height", "width"))
+@kc.op(launch_dims=("h", "w"))
 @kc.kernel
-def render(
-    spheres: kc.array[Sphere], height: int, width: int, samples: int, image: kc.array2d[kc.vec3]
-):
+def render(spheres: kc.array[Sphere], h: int, w: int, samples: int, image: kc.array2d[kc.vec3]):
     i, j = kc.tid()
-    state = kc.philox_init(kc.uint64(1), kc.uint64(i * width + j), kc.uint64(0))
+    state = kc.philox_init(kc.uint64(1), kc.uint64(i * w + j), kc.uint64(0))
     total = kc.vec3()
     for _ in range(samples):
-        x = (float(j) + kc.randf(state) - 0.5 * float(width)) / float(height)
-        y = (0.5 * float(height) - float(i) - kc.randf(state)) / float(height)
+        x = (float(j) + kc.randf(state) - 0.5 * float(w)) / float(h)
+        y = (0.5 * float(h) - float(i) - kc.randf(state)) / float(h)
         start = kc.vec3(0.0, 1.0, 4.0)
         ray = kc.normalize(kc.vec3(x, y - 0.12, -1.0))
-        light = kc.vec3(1.0)
+        light = kc.vec3(1.0)  # The share of each colour that reaches the eye.
         for _bounce in range(8):
             distance, which = kc.inf, -1
             for k in range(len(spheres)):
@@ -63,11 +54,12 @@ def render(
                 if d < distance:
                     distance, which = d, k
             if which < 0:
-                total += kc.cw_mul(light, sky(ray))
+                sky = kc.lerp(kc.vec3(1.0), kc.vec3(0.45, 0.65, 1.0), 0.5 * ray.y + 0.5)
+                total += kc.cw_mul(light, sky)
                 break
             s = spheres[which]
             start = start + distance * ray
-            normal = (start - s.centre) / s.radius
+            normal = kc.normalize(start - s.centre)
             light = kc.cw_mul(light, s.colour)
             if s.mirror > 0.5:
                 ray = ray - 2.0 * kc.dot(ray, normal) * normal
@@ -85,7 +77,7 @@ def scene() -> np.ndarray:
     spheres["radius"] = 0.18
     angle, far = rng.uniform(0.0, 2.0 * np.pi, 40), rng.uniform(1.2, 3.5, 40)
     x, z = far * np.sin(angle), far * np.cos(angle) - 1.0
-    spheres["centre"] = np.stack([x, np.full(40, 0.18), z], 1)
+    spheres["centre"] = np.stack([x, spheres["radius"], z], 1)
     spheres[0] = ((0, -1000, 0), 1000, (0.5, 0.5, 0.5), 0)
     spheres[1] = ((0, 0.8, -1), 0.8, (0.95, 0.95, 0.95), 1)
     spheres[2] = ((-1.7, 0.8, -1), 0.8, (0.8, 0.3, 0.2), 0)
@@ -93,19 +85,15 @@ def scene() -> np.ndarray:
     return spheres
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="path_tracer.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    height, width, samples = (90, 150, 16) if options.small else (360, 600, 256)
+def main(small: bool) -> None:
+    height, width, samples = (90, 150, 16) if small else (360, 600, 256)
     image = render(scene(), height, width, samples)
     print(f"{width} x {height} pixels, {samples} paths each: mean {image.mean():.4f}")
     figure, axis = plt.subplots(figsize=(width / 75, height / 75), constrained_layout=True)
     axis.imshow(np.clip(image, 0.0, 1.0) ** (1.0 / 2.2))
     axis.axis("off")
-    figure.savefig(options.chart, dpi=100)
+    figure.savefig("path_tracer.png", dpi=100)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

@@ -6,7 +6,7 @@ Rays are refracted at two spherical surfaces; gradients bend these until the ray
 Source: Snell's law in vector form, Born, Wolf, "Principles of Optics", section 4.9.
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import torch
@@ -64,12 +64,8 @@ def trace(
     path[i] = kc.vec4(p[0], p[1], q[0], q[1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="lens.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    steps = 60 if options.small else 400
+def main(small: bool) -> None:
+    steps = 60 if small else 400
     height = torch.linspace(-1.2, 1.2, 25)
     curvatures = torch.tensor([0.02, -0.02], requires_grad=True)
     optimiser = torch.optim.Adam([curvatures], 5e-3)
@@ -96,8 +92,8 @@ def main() -> None:
         axis.set(title=title, ylim=(-1.6, 1.6))
     axes[2].semilogy(spots)
     axes[2].set(title="Radius of the spot", xlabel="step of Adam")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("lens.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

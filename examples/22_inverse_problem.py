@@ -8,7 +8,7 @@ forward mode over reverse mode; conjugate gradients solve for the Newton step.
 Source: Nocedal, Wright, "Numerical Optimization", chapter 7 (Newton-CG).
 """
 
-import argparse
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -46,13 +46,9 @@ def observed(log_k: jax.Array, sources: jax.Array, steps: int) -> jax.Array:
     return jax.vmap(run)(sources)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="inverse_problem.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
+def main(small: bool) -> None:
     jax.config.update("jax_enable_x64", True)
-    steps, iterations = (100, 4) if options.small else (400, 12)
+    steps, iterations = (100, 4) if small else (400, 12)
     place = np.arange(N)
     truth = 0.8 * np.sin(place / 6.0) * np.exp(-(((place - 30) / 25.0) ** 2)) - 0.5
     sources = jnp.array([np.exp(-(((place - c) / 3.0) ** 2)) for c in (8, 22, 38, 52)])
@@ -92,8 +88,8 @@ def main() -> None:
     axes[1].legend()
     axes[2].semilogy(losses, "o-")
     axes[2].set(title="Misfit", xlabel="step of Newton")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("inverse_problem.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

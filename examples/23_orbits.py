@@ -8,7 +8,7 @@ differentiates them, and kernelcore's Adam changes the start.
 Source: the leapfrog scheme, Hairer, Lubich, Wanner, "Geometric Numerical Integration", chapter I.
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,12 +46,8 @@ def miss(x: Points, target: kc.vec2, loss: kc.array[float]):
     loss[0] = kc.length_sq(x[2] - target)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="orbits.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    steps, iterations = (150, 40) if options.small else (400, 200)
+def main(small: bool) -> None:
+    steps, iterations = (150, 40) if small else (400, 200)
     mass = kc.array([1.0, 0.05, 0.0], dtype=float)
     places = kc.array([[0.0, 0.0], [0.7, 0.0], [-1.0, 0.0]], dtype=kc.vec2)
     speeds = kc.array([[0.0, -0.06], [0.0, 1.2], [0.0, 0.0]], dtype=kc.vec2)
@@ -88,8 +84,8 @@ def main() -> None:
         axis.set(title=title, aspect="equal")
     axes[2].semilogy(losses)
     axes[2].set(title="Squared distance", xlabel="step of Adam")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("orbits.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

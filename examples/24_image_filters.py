@@ -7,7 +7,7 @@ Sources: Huang, Yang, Tang, "A Fast Two-Dimensional Median Filtering Algorithm",
 operator as in Gonzalez, Woods, "Digital Image Processing", section 10.2.
 """
 
-import argparse
+import sys
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -46,9 +46,7 @@ def median(x: Image, y: Image):
     w = window(x, i, j)
     for last in range(8, 3, -1):  # Bubble up the largest ones until the middle is in its place.
         for k in range(last):
-            low, high = kc.min(w[k], w[k + 1]), kc.max(w[k], w[k + 1])
-            w[k] = low
-            w[k + 1] = high
+            w[k], w[k + 1] = kc.min(w[k], w[k + 1]), kc.max(w[k], w[k + 1])
     y[i, j] = w[4]
 
 
@@ -71,15 +69,10 @@ def sharpen(x: Image, amount: float, y: Image):
     y[i, j] = kc.clamp(w[4] + amount * (w[4] - blurred), 0.0, 1.0)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="image_filters.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
+def main(small: bool) -> None:
     file = cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)
-    photograph = np.asarray(plt.imread(str(file)), np.float32)
-    grey = photograph @ np.array([0.299, 0.587, 0.114], np.float32) / 255.0
-    original = grey[::4, ::4].copy() if options.small else grey
+    grey = np.asarray(plt.imread(str(file)), np.float32).mean(2) / 255.0
+    original = grey[::4, ::4].copy() if small else grey
     noisy = original.copy()
     dots = np.random.default_rng(0).random(original.shape)
     noisy[dots < 0.05], noisy[dots > 0.95] = 0.0, 1.0
@@ -98,8 +91,8 @@ def main() -> None:
         axis.imshow(image, cmap="gray", vmin=0.0, vmax=1.0)
         axis.set_title(name)
         axis.axis("off")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("image_filters.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

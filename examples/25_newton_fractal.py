@@ -8,7 +8,7 @@ The loop of a pixel ends as soon as it has arrived. The derivative of the polyno
 Source: Peitgen, Richter, "The Beauty of Fractals", Springer 1986, chapter 6.
 """
 
-import argparse
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,12 +48,8 @@ def arrive(
     steps[i, j] = count
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chart", nargs="?", default="newton_fractal.png")
-    parser.add_argument("--small", action="store_true", help="for a few seconds")
-    options = parser.parse_args()
-    height, width = (150, 240) if options.small else (750, 1200)
+def main(small: bool) -> None:
+    height, width = (150, 240) if small else (750, 1200)
     root, steps = arrive.numpy(height, width, 3.0)
     shares = [float(np.mean(root == k)) for k in range(3)]
     print(f"shares of the roots: {shares[0]:.3f}, {shares[1]:.3f}, {shares[2]:.3f}")
@@ -63,8 +59,8 @@ def main() -> None:
     figure, axis = plt.subplots(figsize=(9, 5.7), constrained_layout=True)
     axis.imshow(image, extent=(-1.5, 1.5, 0.94, -0.94))
     axis.set(xlabel="real part", ylabel="imaginary part")
-    figure.savefig(options.chart, dpi=80)
+    figure.savefig("newton_fractal.png", dpi=80)
 
 
 if __name__ == "__main__":
-    main()
+    main(small="--small" in sys.argv)

@@ -15,28 +15,12 @@ from tests.helpers.documents import blocks, script, wrong_outputs
 from tests.helpers.environment import ROOT
 
 EXAMPLES = ROOT / "examples"
-ARGUMENTS = {
-    "00_how_it_works.py": [],
-    "01_tv_denoise.py": ["--iterations", "4", "--output", "tv.png"],
-    "02_composites.py": [],
-    "05_adam_in_torch.py": ["--steps", "8000", "--points", "20"],
-    "06_adam_in_paddle.py": ["--steps", "8000", "--points", "20"],
-    "10_learned_activation.py": ["activation.png", "--small"],
-    "11_splats.py": ["splats.png", "--small"],
-    "12_cloth.py": ["cloth.png", "--small"],
-    "13_graph_attention.py": ["attention.png", "--small"],
-    "14_option_pricing.py": ["options.png", "--small"],
-    "15_wave_equation.py": ["wave.png", "--small"],
-    "16_nearest_neighbours.py": ["neighbours.png", "--small"],
-    "17_bilateral_filter.py": ["bilateral.png", "--small"],
-    "18_reaction_diffusion.py": ["reaction.png", "--small"],
-    "19_lattice_boltzmann.py": ["fluid.png", "--small"],
-    "20_path_tracer.py": ["paths.png", "--small"],
-    "21_lens.py": ["lens.png", "--small"],
-    "22_inverse_problem.py": ["inverse.png", "--small"],
-    "23_orbits.py": ["orbits.png", "--small"],
-    "24_image_filters.py": ["filters.png", "--small"],
-    "25_newton_fractal.py": ["fractal.png", "--small"],
+# The longest that an example may be.
+MAX_LINES = 100
+PROGRAMS = sorted(p.name for p in EXAMPLES.glob("*.py"))
+# What examples draw.
+PICTURES = {"01_tv_denoise.py": "output/tv_denoise.png"} | {
+    name: f"{name[3:-3]}.png" for name in PROGRAMS if name[0] in "12"
 }
 # Blocks of decisions and of the internals are not programs of users.
 DOCUMENTS = [
@@ -83,7 +67,7 @@ def printed(folder: Path) -> dict[str, str]:
         program.write_text(script(blocks(path)))
         scripts[str(program)] = []
     # Last, since one has JAX compute with 64 bits from then on.
-    scripts |= {str(EXAMPLES / name): arguments for name, arguments in ARGUMENTS.items()}
+    scripts |= {str(EXAMPLES / name): ["--small"] for name in PROGRAMS}
     given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{RUNNER}"]
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
@@ -95,12 +79,13 @@ def printed(folder: Path) -> dict[str, str]:
     return {Path(script).name: text for script, text in found.items()}
 
 
-def test_every_example_is_tested() -> None:
-    assert {p.name for p in EXAMPLES.glob("*.py")} == ARGUMENTS.keys()
+def test_examples_are_short() -> None:
+    lines = {name: len((EXAMPLES / name).read_text().splitlines()) for name in PROGRAMS}
+    assert {name: n for name, n in lines.items() if n > MAX_LINES} == {}
 
 
 def test_every_example_and_document_runs(printed: dict[str, str]) -> None:
-    assert len(printed) == len(ARGUMENTS) + len(DOCUMENTS)
+    assert len(printed) == len(PROGRAMS) + len(DOCUMENTS)
     assert [text for text in printed.values() if text.startswith("FAILED")] == []
 
 
@@ -116,10 +101,9 @@ def test_every_stage_is_printed(printed: dict[str, str]) -> None:
     assert positions == sorted(positions)
 
 
-def test_denoising_runs_and_the_three_ways_agree(printed: dict[str, str], folder: Path) -> None:
+def test_denoising_runs_and_the_three_ways_agree(printed: dict[str, str]) -> None:
     difference = float(printed["01_tv_denoise.py"].split("between the three: ")[1].split()[0])
     assert difference < 1e-4
-    assert (folder / "tv.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_composites_agree_with_numpy(printed: dict[str, str]) -> None:
@@ -149,10 +133,9 @@ def numbers(text: str) -> list[list[float]]:
     ]
 
 
-def test_programs_draw_charts(folder: Path, printed: dict[str, str]) -> None:
-    charts = [a for arguments in ARGUMENTS.values() for a in arguments if a.endswith(".png")]
-    assert len(charts) == 17
-    for name in charts:
+def test_programs_draw_pictures(folder: Path, printed: dict[str, str]) -> None:
+    assert printed.keys() >= PICTURES.keys()
+    for name in PICTURES.values():
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
@@ -162,15 +145,16 @@ def test_programs_print_what_is_known(printed: dict[str, str]) -> None:
         assert last < 0.6 * first
     ((_, _, _, first, last),) = found["splats"]
     assert last < 0.5 * first
-    in_torch, in_jax = found["cloth"]
-    assert in_torch[1] < 0.1 * in_torch[0]
-    assert in_torch == pytest.approx(in_jax, abs=2e-4)
+    (first, last, *_), gradients = found["cloth"]
+    assert last < 0.1 * first
+    assert gradients[:3] == pytest.approx(gradients[3:], abs=2e-5)
+    assert max(map(abs, gradients)) > 1e-3
     assert all(share > 60.0 for share, _ in found["graph_attention"])
     for _, error, _, _, away in found["option_pricing"]:
         assert error > 0.0
         assert away < 4.0
-    (_, _, change), fields, gradients = found["wave_equation"]
-    assert max(change, fields[-1], gradients[-1]) < 1e-6
+    fields, gradients = found["wave_equation"]
+    assert max(fields[-1], gradients[-1]) < 1e-6
     ((_, error, largest),) = found["nearest_neighbours"]
     assert error < 1e-6 < largest
     noisy, blurred, bilateral = found["bilateral_filter"]
