@@ -60,8 +60,8 @@ class Rosenbrock(torch.autograd.Function):
         points, value = ctx.saved_tensors
         ct_points = torch.zeros_like(points)
         # The adjoint takes the cotangents of the outputs and adds to those of the inputs.
-        args, cotangents = [[points.detach()], [value]], [[ct_points], [ct_value.clone()]]
-        kc.launch(rosenbrock, len(points), *args, *cotangents, adjoint=True)
+        cotangents = [ct_points], [ct_value.clone()]
+        kc.launch(rosenbrock, len(points), [points.detach()], [value], *cotangents, adjoint=True)
         return ct_points
 
 

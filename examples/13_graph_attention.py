@@ -3,8 +3,7 @@
 
 Attention over the neighbours of each node of a graph in compressed rows (CSR).
 
-A node takes the mean of its neighbours' features, weighted by the softmax of a score of each edge.
-In a graph where a third of the nodes are noise, it learns which neighbours to believe.
+A node averages its neighbours, weighted by the softmax of scores, and learns which are noise.
 Source: Velickovic et al., "Graph Attention Networks", ICLR 2018, equations 1 to 4.
 """
 
@@ -69,6 +68,7 @@ def main(small: bool) -> None:
     is_train = torch.arange(nodes) % 2 == 0
     is_judged = ~is_train & ~noise
     figure, (curve, bars) = plt.subplots(1, 2, figsize=(12, 4.5), constrained_layout=True)
+    weights = torch.empty(0)
     for name, attends in (("mean", 0.0), ("attention", 1.0)):
         torch.manual_seed(0)
         linear = torch.nn.Linear(kinds + 1, kinds)

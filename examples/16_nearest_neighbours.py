@@ -3,9 +3,8 @@
 
 The k nearest neighbours of points in a plane, by cells of a grid.
 
-Points are sorted by cell. Each point looks at squares of cells around its own, ring by ring, and
-keeps its nearest neighbours in a vector, sorted by insertion. It stops when the ring is farther
-away than the last of them. The distance to that one estimates the density of the points.
+Points are sorted by cell. Each looks at rings of cells around its own and keeps its neighbours in
+a vector, sorted by insertion, until a ring is farther away than the last of them.
 Source: Bentley, Weide, Yao, "Optimal Expected-Time Algorithms for Closest Point Problems", 1980.
 """
 
@@ -17,8 +16,10 @@ import numpy as np
 import kernelcore as kc
 
 K = 8
-Points, Ints = kc.array[kc.vec2], kc.array[int]
-Table, Indices = kc.array2d[float], kc.array2d[int]
+Points = kc.array[kc.vec2]
+Ints = kc.array[int]
+Table = kc.array2d[float]
+Indices = kc.array2d[int]
 Distances, Names = kc.types.vector(K, float), kc.types.vector(K, int)
 
 
@@ -40,8 +41,7 @@ def nearest(points: Points, order: Ints, first: Ints, cells: int, distance: Tabl
     i = kc.tid()
     p = points[i]
     row, column = cell_of(p.y, cells), cell_of(p.x, cells)
-    found = Distances(kc.inf)
-    index = Names(-1)
+    found, index = Distances(kc.inf), Names(-1)
     for ring in range(cells):
         border = float(ring - 1) / float(cells)  # Points of this ring are farther away.
         if ring > 1 and border * border > found[K - 1]:
@@ -75,7 +75,6 @@ def main(small: bool) -> None:
     order = np.argsort(cell, kind="stable").astype(np.int32)
     first = np.searchsorted(cell[order], np.arange(cells * cells + 1)).astype(np.int32)
     distance, neighbour = nearest(points, order, first, cells)
-    density = K / (np.pi * distance[:, -1] ** 2 * count)
 
     some = rng.choice(count, 200, replace=False)
     wanted = np.sort(((points[some, None] - points) ** 2).sum(2), 1)[:, 1 : K + 1] ** 0.5
@@ -83,6 +82,7 @@ def main(small: bool) -> None:
     print(f"{count} points: largest error {error:.1e} of distances up to {wanted.max():.3f}")
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5.6), constrained_layout=True)
+    density = K / (np.pi * distance[:, -1] ** 2 * count)
     dots = left.scatter(*points.T, c=np.log10(density), s=400.0 / count**0.5, linewidths=0)
     figure.colorbar(dots, ax=left, label="log10 of the density")
     left.set(title=f"Density by the {K}th neighbour", xlabel="x", ylabel="y", aspect="equal")
