@@ -363,6 +363,10 @@ def value_class(type_: Dense) -> type[Any]:
         "dtype": type_.dtype,
         "shape": type_.shape,
         "length": type_.shape[0],
+        # The names that they have in Warp.
+        "_wp_scalar_type_": type_.dtype,
+        "_shape_": type_.shape,
+        "_length_": None if None in type_.shape else type_.size,
     }
     return CompositeClass(repr(type_), (_BASES[type_.kind],), members)
 

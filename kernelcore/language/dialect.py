@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
@@ -30,12 +31,14 @@ class Dialect:
         operators: By the names of Python's operator classes, such as 'Mod', functions of the kernel
             language that stand for them. What they do not take is as in the kernel language.
         functions: By the names of Python's functions, such as 'round', what stands for them.
+        module: What ``Kernel.module`` is, by the name of the Python module.
     """
 
     name: str
     home: str
     operators: Mapping[str, Function]
     functions: Mapping[str, Function]
+    module: Callable[[str], Any] = sys.modules.get
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
         return pickling.found, (self.home, "DIALECT")

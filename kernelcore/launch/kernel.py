@@ -14,7 +14,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import function, source, source_check
 from kernelcore.language.bound_names import BoundNames
-from kernelcore.language.dialect import in_dialect
+from kernelcore.language.dialect import dialect_of, in_dialect
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -178,8 +178,9 @@ class Kernel:
 
     @property
     def module(self) -> Any:
-        """The Python module that defines it, for ``set_module_options``."""
-        return sys.modules.get(self.__module__)
+        """The Python module that defines it, for ``set_module_options``; Warp's of its dialect."""
+        dialect = dialect_of(self.pyfunc)
+        return (sys.modules.get if dialect is None else dialect.module)(self.__module__)
 
     @cached_property
     def loc(self) -> SrcLoc | None:

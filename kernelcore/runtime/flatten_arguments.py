@@ -131,7 +131,9 @@ def _components(type_: Dense, value: Any, name: str) -> Any:
             remedy=f"convert it: {type_}(...)",
         )
     try:
-        return take_array(type_.scalar, value, type_.extents)
+        is_flat = len(type_.extents) == 2 and np.shape(value) == (type_.size,)
+        shape = (type_.size,) if is_flat else type_.extents
+        return take_array(type_.scalar, value, shape).reshape(type_.extents)
     except KernelError as error:
         raise KernelArgumentError(
             f"{name}: expected {type_}: {error.message}", remedy=error.remedy

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernelcore as kc
 import kernelcore.compat.warp as wp
 from tests.compat import array_programs as array_programs
 from tests.compat.programs import PROGRAMS
@@ -48,3 +49,166 @@ def test_functions_have_overloads() -> None:
     out = wp.zeros(2, dtype=int)
     wp.launch(sizes, 1, [out])
     assert out.numpy().tolist() == [1, -3]
+
+
+@wp.kernel(module="unique")
+def cubes(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * x[i]
+
+
+def _cubed() -> tuple[Any, Any]:
+    x = wp.array([1.0, 2.0], dtype=float, requires_grad=True)
+    return x, wp.zeros(2, dtype=float, requires_grad=True)
+
+
+def test_jacobians_of_kernels_and_functions_are_by_position() -> None:
+    autograd: Any = wp.autograd
+    x, y = _cubed()
+
+    def function(a: Any) -> Any:
+        b = wp.zeros_like(a)
+        wp.launch(cubes, 2, [a], [b])
+        return b
+
+    calls = ((cubes, {"dim": 2, "inputs": [x], "outputs": [y]}), (function, {"inputs": [x]}))
+    for called, options in calls:
+        exact = autograd.jacobian(called, **options)
+        assert list(exact) == [(0, 0)]
+        assert exact[0, 0].numpy().tolist() == [[3.0, 0.0], [0.0, 12.0]]
+        numeric = autograd.jacobian_fd(called, eps=1e-2, **options)
+        np.testing.assert_allclose(numeric[0, 0].numpy(), exact[0, 0].numpy(), 1e-3, 1e-3)
+        assert autograd.gradcheck(called, eps=1e-2, show_summary=False, **options)
+        assert x.numpy().tolist() == [1.0, 2.0]
+    masks = ([("x", "y")], [(0, 1)], [(0, 0)])
+    for mask in masks:
+        found = autograd.jacobian(cubes, 2, [x], [y], input_output_mask=mask)
+        assert list(found) == [(0, 0)]
+    assert autograd.jacobian(cubes, 2, [x], [y], input_output_mask=[("x", "z")]) == {}
+    figure = autograd.jacobian_plot(exact, cubes, inputs=[x], show_plot=False, title="of cubes")
+    assert figure.axes[0].get_xlabel() == "x"
+    assert figure.axes[0].get_ylabel() == "y"
+
+
+@wp.func
+def doubled(x: float) -> float:
+    return 2.0 * x
+
+
+@wp.func_grad(doubled)
+def _doubled_gradient(x: float, ct: float):
+    wp.adjoint[x] += 5.0 * ct
+
+
+@wp.kernel
+def doubles(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = doubled(x[i])
+
+
+def test_wrong_gradients_are_found() -> None:
+    autograd: Any = wp.autograd
+    x, y = _cubed()
+    assert not autograd.gradcheck(doubles, 2, [x], [y], eps=1e-2, raise_exception=False)
+    with pytest.raises(kc.KernelGradError, match="input 0 is 5 by the adjoint and"):
+        autograd.gradcheck(doubles, 2, [x], [y], eps=1e-2)
+    with wp.Tape() as tape:
+        wp.launch(cubes, 2, [x], [y])
+    assert autograd.gradcheck_tape(tape, eps=1e-2)
+    with tape:
+        wp.launch(doubles, 2, [x], [y])
+    assert not autograd.gradcheck_tape(tape, eps=1e-2, raise_exception=False)
+    with pytest.raises(kc.KernelArgumentError, match="check single kernels"):
+        autograd.gradcheck_tape(tape, blacklist_kernels=["cubes"])
+
+
+def test_tapes_have_scopes_launches_and_adjoints() -> None:
+    x, y = _cubed()
+    with wp.Tape() as tape:
+        tape.record_scope_begin("forward")
+        wp.launch(cubes, 2, [x], [y])
+        tape.record_scope_end()
+        tape.record_scope_begin("nothing")
+        tape.record_scope_end()
+    assert [name for _, name, _ in tape.scopes] == ["forward", None]
+    ((kernel, dim, _, arguments, _),) = tape.launches
+    assert (kernel.key, dim, arguments) == ("cubes", 2, [x, y])
+    tape.backward(grads={y: wp.ones(2, dtype=float)})
+    assert tape.get_adjoint(x).numpy().tolist() == [3.0, 12.0]
+    tape.reset()
+    assert (tape.launches, tape.scopes, tape.loss) == ([], [], None)
+
+
+def test_options_of_modules_are_accepted_and_unknown_ones_refused() -> None:
+    module = cubes.module
+    assert (module.name, module.options["max_unroll"]) == (__name__, 16)
+    assert wp.get_module(__name__) is module
+    wp.set_module_options({"fast_math": True, "mode": "release", "max_unroll": 4})
+    options = wp.get_module_options()
+    assert (options["fast_math"], options["max_unroll"], module.options["mode"]) == (
+        True,
+        4,
+        "release",
+    )
+    with pytest.raises(kc.KernelArgumentError, match="mean 'fast_math'"):
+        wp.set_module_options({"fastmath": True})
+    assert {"cubes", "doubles"} <= module.kernels.keys()
+    module.load("cpu")
+    wp.load_module(module)
+    wp.force_load("cpu", modules=[module])
+
+
+def test_devices_say_what_they_lack() -> None:
+    device = wp.get_device("cpu")
+    assert device == "cpu" == wp.get_preferred_device() == wp.get_devices()[0]
+    assert not any((device.is_mempool_supported, device.is_uva, device.is_capturing))
+    assert device.can_access("cpu")
+    assert 0 < device.free_memory <= device.total_memory
+    assert (device.sm_count, device.arch) == (0, 0)
+    x = wp.zeros(2, dtype=float, device=device)
+    assert x.device == device
+    wp.config.deterministic = wp.config.DeterministicMode.RUN_TO_RUN
+    assert kc.config.deterministic
+    wp.config.deterministic = wp.config.DeterministicMode.NOT_GUARANTEED
+    assert not kc.config.deterministic
+
+
+def test_one_composite_makes_an_array_of_one_element() -> None:
+    eye = np.eye(3, dtype=np.float32)
+    assert wp.array(wp.vec3(1.0, 2.0, 3.0), dtype=wp.vec3).shape == (1,)
+    assert wp.array([1.0, 2.0, 3.0], dtype=wp.vec3).shape == (1,)
+    assert wp.from_numpy(eye, dtype=wp.mat33).shape == (1,)
+    assert wp.from_numpy(eye, dtype=wp.vec3).shape == (3,)
+    assert (wp.mat22._shape_, wp.vec4d._length_, wp.vec4d._wp_scalar_type_) == (
+        (2, 2),
+        4,
+        wp.float64,
+    )
+
+
+@wp.func(module="unique", inline=True)
+def third(x: wp.Float) -> Any:
+    return wp.div_approx(x, type(x)(3.0))
+
+
+def test_expectations_print_what_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    @wp.kernel
+    def kernel(x: wp.array(dtype=float)):
+        wp.expect_eq(x[0], 3.0)
+        wp.expect_eq(wp.vec2(1.0), wp.vec2(1.0))
+        wp.expect_neq(1, 1)
+        wp.expect_near(third(x[0]), 1.0, 1e-6)
+        wp.expect_near(wp.vec2(1.0), wp.vec2(1.0, 2.0), 0.5)
+        wp.expect_near(wp.inverse_approx(wp.mat22(2.0, 0.0, 0.0, 2.0))[1, 1], 0.5, 0.0)
+
+    wp.launch(kernel, 1, [wp.array([3.0], dtype=float)])
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split("(")[0] for line in lines] == ["Error, expect_neq", "Error, expect_near"]
+
+
+def test_segments_are_sorted() -> None:
+    keys = wp.array([3, 1, 2, 9, 8, 7, 0, 0, 0, 0, 0, 0], dtype=int)
+    values = wp.array([0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0], dtype=int)
+    wp.utils.segmented_sort_pairs(keys, values, 6, wp.array([0, 3, 6], dtype=int))
+    assert keys.numpy()[:6].tolist() == [1, 2, 3, 7, 8, 9]
+    assert values.numpy()[:6].tolist() == [1, 2, 0, 5, 4, 3]

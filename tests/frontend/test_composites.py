@@ -127,3 +127,17 @@ def test_parts_of_a_vector_are_vectors() -> None:
     assert kc.vec4(kc.vec2(1.0, 2.0), 3.0, 4.0) == kc.vec4(1.0, 2.0, 3.0, 4.0)
     with pytest.raises(kc.KernelTypeError, match="expected 0, 1 or 6 arguments, found 5"):
         kc.spatial_vector(kc.vec3(1.0, 2.0, 3.0), kc.vec2(1.0, 2.0))
+
+
+@kc.kernel
+def rows(m: kc.mat22d, out: A1):
+    out[0] = m[1, 0]
+
+
+def test_numbers_in_a_row_are_a_matrix() -> None:
+    for given in ([1.0, 2.0, 3.0, 4.0], np.arange(1.0, 5.0), [[1.0, 2.0], [3.0, 4.0]]):
+        out = np.zeros(1)
+        kc.launch(rows, 1, [given, out])
+        assert out == [3.0]
+    with pytest.raises(kc.KernelArgumentError, match="argument 'm': expected mat22d"):
+        kc.launch(rows, 1, [[1.0, 2.0, 3.0], np.zeros(1)])

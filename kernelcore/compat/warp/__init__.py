@@ -17,6 +17,8 @@ from kernelcore.compat.warp import runtime as _runtime
 from kernelcore.compat.warp import types as types
 from kernelcore.compat.warp import utils as utils
 from kernelcore.compat.warp.arrays import array as array
+from kernelcore.compat.warp.arrays import from_numpy as from_numpy
+from kernelcore.compat.warp.arrays import from_torch as from_torch
 from kernelcore.compat.warp.config import config as config
 from kernelcore.compat.warp.declare import func as func
 from kernelcore.compat.warp.declare import func_grad as func_grad
@@ -25,6 +27,13 @@ from kernelcore.compat.warp.declare import kernel as kernel
 from kernelcore.compat.warp.semantics import acos as acos
 from kernelcore.compat.warp.semantics import asin as asin
 from kernelcore.compat.warp.semantics import clamp as clamp
+from kernelcore.compat.warp.semantics import div_approx as div_approx
+from kernelcore.compat.warp.semantics import expect_eq as expect_eq
+from kernelcore.compat.warp.semantics import (
+    expect_near as expect_near,  # pyright: ignore[reportUnknownVariableType]
+)
+from kernelcore.compat.warp.semantics import expect_neq as expect_neq
+from kernelcore.compat.warp.semantics import inverse_approx as inverse_approx
 from kernelcore.compat.warp.semantics import isfinite as isfinite
 from kernelcore.compat.warp.semantics import isinf as isinf
 from kernelcore.compat.warp.semantics import isnan as isnan
@@ -39,6 +48,8 @@ from kernelcore.compat.warp.semantics import sign as sign
 
 # Modules of Warp that programs reach without an import of their own.
 _MODULES = {"autograd", "jax_experimental", "optim", "torch"}
+# Names whose modules import more of kernelcore than most programs need at once.
+_LATE = {"Tape": "tape"}
 
 
 def __getattr__(name: str) -> Any:
@@ -50,6 +61,9 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
         if name in _MODULES:
             return _import_module(f"{__name__}.{name}")
+        if name in _LATE:
+            globals()[name] = found = getattr(_import_module(f"{__name__}.{_LATE[name]}"), name)
+            return found
         home = _runtime if name in _runtime.__all__ else _kernelcore
         found = getattr(home, name, _missing)
         if found is not _missing:

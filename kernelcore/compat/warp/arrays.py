@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
+from kernelcore.language.composite import Composite
 from kernelcore.language.types import ArrayOf, Dense, bfloat16, type_of
 
 
@@ -36,13 +37,25 @@ class _ArrayClass:
 array = _ArrayClass()
 
 
+def from_numpy(arr: Any, dtype: Any = None, *args: Any, **options: Any) -> kc.Array:
+    """``kernelcore.from_numpy``; one vector or matrix makes an array of shape (1,)."""
+    return kc.from_numpy(_data(arr, dtype), dtype, *args, **options)
+
+
+def from_torch(t: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
+    """``kernelcore.from_torch``; one vector or matrix makes an array of shape (1,)."""
+    element = type_of(dtype) if dtype is not None else None
+    is_one = isinstance(element, Dense) and tuple(t.shape) == element.extents
+    return kc.from_torch(t[None] if is_one else t, dtype, *args, **options)
+
+
 def _data(data: Any, dtype: Any) -> Any:
     """``data`` as ``kernelcore.array`` takes it."""
     element = type_of(dtype) if data is not None and dtype is not None else None
     if element == bfloat16 and getattr(data, "dtype", None) == np.uint16:
         return np.asarray(data).view(bfloat16.numpy)
     given: Any = data
-    if isinstance(element, Dense) and isinstance(given, list | tuple | np.ndarray):
+    if isinstance(element, Dense) and isinstance(given, list | tuple | np.ndarray | Composite):
         numbers: Any = np.asarray(data)
         if numbers.shape == element.extents:
             return numbers[None]

@@ -6,6 +6,7 @@ from typing import Any
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError, suggestion
+from kernelcore.compat.warp.runtime import DeterministicMode
 
 # Settings that change nothing here, and their values in Warp: caches, compilers and messages are
 # kernelcore's own, and its results are those of IEEE 754 in any case.
@@ -64,6 +65,8 @@ class Config:
     ``verify_fp`` is its ``check_finite``, and ``optimization_level`` its ``optimize``, for which 0
     is False. Other names of Warp are kept and change nothing.
     """
+
+    DeterministicMode = DeterministicMode
 
     def __init__(self) -> None:
         self.__dict__["_kept"] = dict(_WITHOUT_EFFECT)

@@ -25,8 +25,15 @@ def kernel(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
     return make if pyfunc is None else make(pyfunc)
 
 
+_WITHOUT_EFFECT = ("name", "module", "inline")
+
+
 def func(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """``kernelcore.func`` with Warp's operators; see ``semantics``."""
+    """``kernelcore.func`` with Warp's operators; see ``semantics``.
+
+    Options of Warp's compiler have no effect: ``name``, ``module`` and ``inline``.
+    """
+    options = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
 
     def make(pyfunc: Callable[..., Any]) -> Any:
         require_function(pyfunc, "func")

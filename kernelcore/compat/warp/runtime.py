@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.keywords import refuse_unknown
+from kernelcore.language.types import INTEGERS, AnyFloat, AnyNumber, TypeClass
 
 __all__ = [
     "LOG_DEBUG",
@@ -19,14 +23,24 @@ __all__ = [
     "LOG_INFO",
     "LOG_WARNING",
     "DeterministicMode",
+    "Device",
+    "DeviceLike",
+    "Float",
+    "Int",
     "Module",
+    "Scalar",
     "clear_kernel_cache",
     "force_load",
     "get_cuda_device",
     "get_cuda_device_count",
+    "get_cuda_devices",
+    "get_device",
+    "get_devices",
     "get_logger",
     "get_mempool_release_threshold",
     "get_module",
+    "get_module_options",
+    "get_preferred_device",
     "get_suggested_block_size",
     "is_device_available",
     "is_mempool_access_enabled",
@@ -39,6 +53,7 @@ __all__ = [
     "set_mempool_access_enabled",
     "set_mempool_enabled",
     "set_mempool_release_threshold",
+    "set_module_options",
     "set_peer_access_enabled",
 ]
 
@@ -56,17 +71,86 @@ class DeterministicMode(IntEnum):
     GPU_TO_GPU = 2
 
 
+# Classes of types for annotations.
+Float, Int, Scalar = AnyFloat, TypeClass("Int", INTEGERS), AnyNumber
+DeviceLike = Any
+# The options of modules in Warp. None has an effect: results are those of IEEE 754, which every
+# value allows, and code is made as it is needed.
+_OPTIONS: dict[str, Any] = {
+    "block_dim": 256,
+    "compile_time_trace": False,
+    "cpu_compiler_flags": None,
+    "cuda_output": None,
+    "default_grid_stride": None,
+    "deterministic": 0,
+    "deterministic_max_records": 0,
+    "enable_backward": True,
+    "enable_mathdx_fft": None,
+    "enable_mathdx_gemm": None,
+    "enable_mathdx_solver": None,
+    "extra_build_options": None,
+    "fast_math": False,
+    "fuse_fp": True,
+    "lineinfo": False,
+    "max_unroll": 16,
+    "mode": None,
+    "optimization_level": None,
+    "strip_hash": False,
+}
+
+
+class Device(kc.Device):
+    """``kernelcore.Device``, and what Warp's says of memory and of the driver."""
+
+    __slots__ = ()
+
+    is_uva = is_primary = is_mempool_supported = is_mempool_enabled = False
+    is_ipc_supported = is_managed_memory_supported = is_cubin_supported = False
+    is_capturing = property(lambda self: kc.is_capturing())
+    arch = sm_count = max_shared_memory_per_block = 0
+    context = pci_bus_id = uuid = None
+
+    @property
+    def total_memory(self) -> int:
+        """The bytes of memory of the host.
+
+        Raises:
+            KernelArgumentError: It is a GPU.
+        """
+        return self._pages("SC_PHYS_PAGES")
+
+    @property
+    def free_memory(self) -> int:
+        """The free bytes of memory of the host.
+
+        Raises:
+            KernelArgumentError: It is a GPU.
+        """
+        return self._pages("SC_AVPHYS_PAGES")
+
+    def _pages(self, name: str) -> int:
+        if self.is_cuda:
+            raise KernelArgumentError(
+                f"{self}: the memory of a GPU is not known", remedy="ask torch.cuda or nvidia-smi"
+            )
+        return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE")
+
+    def can_access(self, other: object) -> bool:
+        """Whether it is the same device."""
+        return self == other
+
+
 @dataclass(slots=True)
 class Module:
     """The kernels of a Python module.
 
     Attributes:
         name: The name of the Python module.
-        options: What ``set_module_options`` gave it.
+        options: Those of Warp, with what ``set_module_options`` gave it.
     """
 
     name: str
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: dict[str, Any] = field(default_factory=_OPTIONS.copy)
 
     @property
     def kernels(self) -> dict[str, kc.Kernel]:
@@ -91,9 +175,35 @@ class Module:
         """Nothing: code stays as long as its kernels."""
 
 
+@cache
 def get_module(name: str) -> Module:
     """The kernels of the Python module ``name``."""
-    return Module(name, kc.get_module_options(name))
+    return Module(name)
+
+
+def _module(module: object) -> Module:
+    """The module that is given as such, by its name, or not at all: the caller of the caller's."""
+    if isinstance(module, Module):
+        return module
+    given: Any = module
+    if module is None:
+        given = sys._getframe(2).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage]
+    return get_module(str(getattr(given, "__name__", given)))
+
+
+def set_module_options(options: Mapping[str, Any], module: object = None) -> None:
+    """Set options of a module, by default of the caller's; none has an effect.
+
+    Raises:
+        KernelArgumentError: Warp has no such option.
+    """
+    refuse_unknown("set_module_options", options, list(_OPTIONS))
+    _module(module).options.update(options)
+
+
+def get_module_options(module: object = None) -> dict[str, Any]:
+    """The options of a module, by default of the caller's."""
+    return dict(_module(module).options)
 
 
 def load_module(
@@ -152,13 +262,37 @@ def is_device_available(device: object) -> bool:
     return True
 
 
-def get_cuda_device(ordinal: int | None = None) -> kc.Device:
+def get_device(ident: object = None) -> Device:
+    """A device by its name, by default the current one.
+
+    Raises:
+        KernelError: There is none.
+    """
+    return Device(kc.get_device(ident))
+
+
+def get_preferred_device() -> Device:
+    """The first GPU, or the CPU."""
+    return Device(kc.get_preferred_device())
+
+
+def get_devices() -> list[Device]:
+    """All devices, the CPU first."""
+    return [Device(found) for found in kc.get_devices()]
+
+
+def get_cuda_devices() -> list[Device]:
+    """All GPUs."""
+    return [Device(found) for found in kc.get_cuda_devices()]
+
+
+def get_cuda_device(ordinal: int | None = None) -> Device:
     """A GPU by its number, the first by default.
 
     Raises:
         KernelError: There is none.
     """
-    return kc.get_device(f"cuda:{ordinal or 0}")
+    return get_device(f"cuda:{ordinal or 0}")
 
 
 def get_cuda_device_count() -> int:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import kernelcore as kc
+from kernelcore.compat.warp.runtime import get_module
 from kernelcore.language.dialect import Dialect
 from kernelcore.language.types import INTEGERS, AnyFloat, AnyNumber, TypeClass
 
@@ -220,9 +221,50 @@ def isfinite(x: M) -> Any:
     return not (isnan(x) or isinf(x))
 
 
+@kc.func
+def expect_eq(a: Any, b: Any):
+    """Print both values unless they are equal."""
+    if not a == b:  # noqa: SIM201
+        print("Error, expect_eq() failed:", a, b)
+
+
+@kc.func
+def expect_neq(a: Any, b: Any):
+    """Print both values if they are equal."""
+    if a == b:
+        print("Error, expect_neq() failed:", a, b)
+
+
+@kc.func
+def expect_near(a: N, b: N, tolerance: N):
+    """Print both numbers unless they are closer than ``tolerance``, or as close."""
+    if not kc.abs(a - b) <= tolerance:
+        print("Error, expect_near() failed with tolerance", tolerance, ":", a, b)
+
+
+@kc.func
+def expect_near(a: FloatVector, b: FloatVector, tolerance: Any):
+    """Print both vectors unless all components are as close as ``tolerance``."""
+    for k in range(len(a)):
+        expect_near(a[k], b[k], tolerance)
+
+
+@kc.func
+def div_approx(a: Any, b: Any) -> Any:
+    """``a / b``, exactly rounded."""
+    return a / b
+
+
+@kc.func
+def inverse_approx(a: M) -> Any:
+    """The inverse of a matrix, as ``inverse``."""
+    return kc.inverse(a)
+
+
 DIALECT = Dialect(
     "Warp",
     __name__,
     operators=MappingProxyType({"Div": div, "Mod": mod}),
     functions=MappingProxyType({"max": max, "min": min, "round": round}),
+    module=get_module,
 )

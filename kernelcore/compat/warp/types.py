@@ -158,6 +158,12 @@ def type_scalar_type(t: Any) -> Any:
     return found.dtype if isinstance(found, Dense) else t
 
 
+def type_ctype(t: Any) -> Any:
+    """The type of ``ctypes`` of the same layout as the scalar type ``t``."""
+    found: Any = kc.types.scalar_of(t)
+    return found._type_
+
+
 def types_equal(a: Any, b: Any) -> bool:
     """Whether two types are one."""
     return type_of(a) == type_of(b)

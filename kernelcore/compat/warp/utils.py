@@ -140,6 +140,36 @@ def radix_sort_pairs(
     values.assign(all_values)
 
 
+def segmented_sort_pairs(
+    keys: kc.Array,
+    values: kc.Array,
+    count: int,
+    segment_start_indices: kc.Array,
+    segment_end_indices: kc.Array | None = None,
+) -> None:
+    """Sort keys, and values with them, within segments; equal keys keep their order.
+
+    Without ends, a segment ends where the next one starts, and the last start is the last end.
+
+    Raises:
+        KernelArgumentError: The arrays hold less than ``2 * count`` elements, as Warp needs.
+    """
+    _require(
+        min(keys.size, values.size) >= 2 * count,
+        f"segmented_sort_pairs: expected arrays of at least {2 * count} elements, found "
+        f"{keys.size} keys and {values.size} values",
+        "make them twice as long as what is sorted",
+    )
+    starts = segment_start_indices.numpy().tolist()
+    ends = starts[1:] if segment_end_indices is None else segment_end_indices.numpy().tolist()
+    all_keys, all_values = np.array(keys.numpy()), np.array(values.numpy())
+    for start, end in zip(starts, ends, strict=False):
+        order = start + np.argsort(all_keys[start:end], kind="stable")
+        all_keys[start:end], all_values[start:end] = all_keys[order], all_values[order]
+    keys.assign(all_keys)
+    values.assign(all_values)
+
+
 def runlength_encode(
     values: kc.Array,
     run_values: kc.Array,

@@ -45,9 +45,29 @@ else:
 # What users need of an array; completion offers these, and the rest is for kernelcore.
 _PUBLIC = frozenset(
     {
-        *("assign", "broadcast", "clone", "contiguous", "copy", "device", "dtype", "fields"),
-        *("fill_", "flatten", "grad", "is_contiguous", "is_on_cuda", "is_read_only", "list"),
-        *("mark_write", "ndim", "numpy", "pinned", "ptr", "requires_grad", "reshape", "shape"),
+        *(
+            "assign",
+            "broadcast",
+            "capacity",
+            "clone",
+            "contiguous",
+            "copy",
+            "device",
+            "dtype",
+            "fields",
+        ),
+        *("fill_", "flatten", "grad", "is_contiguous", "is_on_cuda", "is_read_only"),
+        *(
+            "list",
+            "mark_write",
+            "ndim",
+            "numpy",
+            "pinned",
+            "ptr",
+            "requires_grad",
+            "reshape",
+            "shape",
+        ),
         *("size", "strides", "to", "transpose", "view", "zero_"),
     }
 )

@@ -76,6 +76,11 @@ class ElementMemory(ArrayMemory):
         return math.prod(self.shape)
 
     @property
+    def capacity(self) -> int:
+        """The bytes of the elements, without gaps between them."""
+        return int(self._data.nbytes)
+
+    @property
     def device(self) -> Device:
         """The device of the memory: 'cpu', or a GPU such as 'cuda:0'."""
         return device_of(self)
