@@ -19,6 +19,7 @@ from kernelcore.base.host import host
 from kernelcore.compat.warp.port import port
 from kernelcore.compiler import stages
 from kernelcore.explain.report import explain
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.kernel import Kernel
 
 
@@ -112,11 +113,11 @@ def _kernel(named: str) -> Kernel:
     # As ``python FILE`` does, so that it finds the modules beside it.
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     found = runpy.run_path(file)
-    kernels = sorted(name for name, value in found.items() if isinstance(value, Kernel))
+    kernels = sorted(name for name, value in found.items() if isinstance(value, (Kernel, OfKernel)))
     if name not in kernels:
         there_are = ", ".join(kernels) or "none"
         raise KernelError(f"no kernel '{name}' in {file}; there are {there_are}")
-    return found[name]
+    return as_kernel(found[name])
 
 
 def _list() -> None:

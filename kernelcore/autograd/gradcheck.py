@@ -19,13 +19,14 @@ from kernelcore.autograd.records import LaunchRecord
 from kernelcore.autograd.tape import Tape
 from kernelcore.base.errors import KernelGradError
 from kernelcore.base.keywords import checked_keywords
+from kernelcore.launch.declare import OfKernel
 from kernelcore.launch.dispatch import Dims
 from kernelcore.launch.kernel import Kernel
 
 
 @checked_keywords
 def gradcheck(
-    kernel: Kernel,
+    kernel: Kernel | OfKernel,
     dim: Dims,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -43,7 +44,7 @@ def gradcheck(
     tolerances are for float32; with float64 they can be much smaller.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or an operator of one.
         dim: The grid, as for ``launch``.
         inputs: As for ``jacobian``; small arrays, since there are two launches per element.
         outputs: As for ``jacobian``.

@@ -15,8 +15,9 @@ from kernelcore.autograd.records import LaunchRecord
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.types import Scalar, element_type
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, argument_leaves
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.tangent_launch import push_tangents
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.runtime.array.array import Array as Data
@@ -29,7 +30,7 @@ Pairs = Sequence[tuple[str, str]]
 
 @checked_keywords
 def jacobian(
-    kernel: Kernel,
+    kernel: Kernel | OfKernel,
     dim: Dims,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -39,7 +40,7 @@ def jacobian(
     """The Jacobians of a kernel, a row per launch of its adjoint. The arguments are not changed.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or an operator of one.
         dim: The grid, as for ``launch``.
         inputs: Arguments as for ``launch``; derivatives are with respect to those that hold floats.
         outputs: Arguments that follow. The differentiated outputs are all float arrays that the
@@ -69,7 +70,7 @@ def jacobian_at(point: Point, pairs: Pairs | None) -> Jacobians:
 
 @checked_keywords
 def jacobian_fd(
-    kernel: Kernel,
+    kernel: Kernel | OfKernel,
     dim: Dims,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -80,7 +81,7 @@ def jacobian_fd(
     """The Jacobians of a kernel by central differences, a column per two launches.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or an operator of one.
         dim: The grid, as for ``launch``.
         inputs: As for ``jacobian``.
         outputs: As for ``jacobian``.
@@ -116,11 +117,11 @@ class Point:
     num_inputs: int
 
     @staticmethod
-    def of(kernel: Kernel, dim: Dims, inputs: Sequence[Any], outputs: Sequence[Any]) -> Point:
-        if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise not_a_kernel(kernel)
+    def of(
+        kernel: Kernel | OfKernel, dim: Dims, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Point:
         args = (*inputs, *outputs)
-        kernel = kernel.for_arguments(args)
+        kernel = as_kernel(kernel).for_arguments(args)
         values = argument_leaves(kernel, args)
         params = zip(kernel.func.params, values, strict=True)
         start = [copied(kernel, p.name, value, p.type) for p, value in params]

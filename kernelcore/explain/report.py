@@ -32,8 +32,9 @@ from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.printer import pretty_lines
 from kernelcore.language.source import Source, read_source
+from kernelcore.launch.declare import as_kernel
 from kernelcore.launch.dispatch import Dims, execute_leaves
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.fusion import Arithmetic, obstacles
 from kernelcore.passes.autodiff.rules import without_rules
@@ -143,7 +144,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     memory and arithmetic allow.
 
     Args:
-        kernel: The Kernel.
+        kernel: The kernel, or an operator of one.
         args: The arguments of a launch, which is run and timed on copies of them. Without, nothing
             is run, and the iterations of loops over extents are not known. A generic kernel needs
             them.
@@ -161,8 +162,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         x = np.linspace(0, 1, 1 << 20, dtype=np.float32)
         print(kc.explain(scale, x, np.zeros_like(x)))
     """
-    if not isinstance(kernel, Kernel):
-        raise not_a_kernel(kernel)
+    kernel = as_kernel(kernel)
     names = [p.name for p in kernel.parameters]
     if args and len(args) != len(names):
         raise KernelArgumentError(

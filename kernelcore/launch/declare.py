@@ -1,4 +1,4 @@
-"""``@kernel``: makes a Kernel of a Python function, or of its text."""
+"""``@kernel``: makes a Kernel of a Python function, or of its text; what else may stand for one."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ _OPTIONS = (
     *("max_unroll", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim"),
     "entry_point_abi",
 )
+
+
+class OfKernel:
+    """An operator of one kernel, as ``op`` makes it; it may be given wherever a kernel may."""
+
+    __slots__ = ()
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        raise NotImplementedError
 
 
 @typing.overload
@@ -93,6 +104,29 @@ def kernel(
     if source is not None:
         return make(text_function.function_of_text(source, globals, "kernel"))
     return make if pyfunc is None else make(pyfunc)
+
+
+def as_kernel(found: object) -> Kernel:
+    """The kernel ``found``, or that of an operator.
+
+    Raises:
+        KernelArgumentError: It is neither.
+    """
+    if isinstance(found, OfKernel):
+        return found.kernel
+    if not isinstance(found, Kernel):
+        raise not_a_kernel(found)
+    return found
+
+
+def not_a_kernel(found: object) -> KernelArgumentError:
+    """The error for something else where a kernel is expected."""
+    return KernelArgumentError(
+        f"expected a kernel, found {type(found).__name__}",
+        remedy="it is an operator already: call it, or make another of its attribute 'kernel'"
+        if isinstance(found, OfKernel)
+        else "decorate the function with @kernelcore.kernel",
+    )
 
 
 def _check_options(options: dict[str, Any]) -> None:

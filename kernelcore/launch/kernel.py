@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kernelcore.base.config import config, on_change
-from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.errors import KernelError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import function, source, source_check
@@ -384,14 +384,6 @@ class Kernel:
             KernelCompileError: A name is none in C, or there is no such architecture.
         """
         return export.export(self.current().func, path, architecture)
-
-
-def not_a_kernel(found: object) -> KernelArgumentError:
-    """The error for something else where a kernel is expected."""
-    return KernelArgumentError(
-        f"expected a kernel, found {type(found).__name__}",
-        remedy="decorate the function with @kernelcore.kernel",
-    )
 
 
 def _from_text(text: Any, types: Any, flush: Any, key: str, options: Any) -> Kernel:

@@ -11,8 +11,9 @@ from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, execute, with_empty_arrays
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.recorded_launch import Launch
 from kernelcore.runtime.device import CPU
 from kernelcore.runtime.hooks import observer
@@ -36,7 +37,7 @@ def _entered(function: Function) -> Function:
 
 @_entered
 def launch(
-    kernel: Kernel,
+    kernel: Kernel | OfKernel,
     dim: Dims,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -56,7 +57,7 @@ def launch(
     indices are not checked.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or an operator of one.
         dim: Grid shape; as many dimensions as the kernel asks ``tid`` for.
         inputs: Arguments for the parameters in order: arrays (kernelcore, NumPy, torch, JAX, or
             anything with the buffer protocol or DLPack) of the dtype and rank that the kernel
@@ -90,8 +91,10 @@ def launch(
         KernelGradError: The kernel has no exact derivative.
         KernelDeviceError: There is no driver for the device, or it refuses the launch.
     """
-    if kernel.__class__ is not Kernel:
-        raise not_a_kernel(kernel)
+    if not isinstance(kernel, Kernel):
+        # Native code has a short way for kernels only.
+        named = adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd
+        return launch(as_kernel(kernel), dim, inputs, outputs, *named, max_blocks, block_dim)
     given, kernel = kernel, kernel.current()
     # Iterators are read once.
     inputs, outputs = (*inputs,), (*outputs,)

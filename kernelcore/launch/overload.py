@@ -11,17 +11,20 @@ from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelSyntaxError
 from kernelcore.language import definition, source
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.declare import OfKernel, as_kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 
 
 @typing.overload
 def overload(kernel: Callable[..., Any]) -> Any: ...
 @typing.overload
-def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel: ...
 def overload(
-    kernel: Kernel | Callable[..., Any],
+    kernel: Kernel | OfKernel, types: Sequence[object] | Mapping[str, object]
+) -> Kernel: ...
+def overload(
+    kernel: Kernel | OfKernel | Callable[..., Any],
     types: Sequence[object] | Mapping[str, object] | None = None,
-) -> Kernel:
+) -> Kernel | OfKernel:
     """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``.
 
     As a decorator of a function without a body, it overloads the generic kernel of the same name
@@ -35,14 +38,14 @@ def overload(
         KernelTypeError: A type does not match the declaration.
         KernelSyntaxError: The decorated function has a body.
     """
-    if isinstance(kernel, Kernel):
-        return kernel.overload({} if types is None else types)
+    if isinstance(kernel, (Kernel, OfKernel)):
+        return as_kernel(kernel).overload({} if types is None else types)
     if types is not None or not isinstance(kernel, FunctionType):
         raise not_a_kernel(kernel)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     name = kernel.__name__
     found = frame.f_locals.get(name, frame.f_globals.get(name))
-    if not isinstance(found, Kernel):
+    if not isinstance(found, (Kernel, OfKernel)):
         raise KernelArgumentError(
             f"@overload: there is no kernel '{name}' above", remedy="declare it with @kc.kernel"
         )
@@ -53,7 +56,7 @@ def overload(
             source.name_loc(kernel),
             "write '...' as its body: an overload runs the code of the kernel",
         )
-    found.overload([wanted for _, wanted, _ in definition.kernel_parameters(kernel)])
+    as_kernel(found).overload([wanted for _, wanted, _ in definition.kernel_parameters(kernel)])
     return found
 
 

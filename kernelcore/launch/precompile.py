@@ -18,8 +18,9 @@ from kernelcore.compiler import native_code as code
 from kernelcore.compiler import stages
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.executable import Executable
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff import activity
 
 # A process takes as long to start as a few kernels take to compile.
@@ -53,7 +54,7 @@ class CompileReport:
 
 
 def compile_all(
-    kernels: Iterable[Kernel],
+    kernels: Iterable[Kernel | OfKernel],
     *,
     adjoint: bool = False,
     processes: int | None = None,
@@ -65,7 +66,8 @@ def compile_all(
     that cannot be compiled is reported, and the others are compiled nevertheless.
 
     Args:
-        kernels: Kernels; of a generic one give overloads, ``kernel.overload(...)``.
+        kernels: Kernels, or operators of one; of a generic kernel give overloads,
+            ``kernel.overload(...)``.
         adjoint: Whether to compile adjoints, too: those of ``launch(adjoint=True)`` with cotangents
             of all floats, and of a Tape with gradients of all arrays of floats.
         processes: How many compile at most; by default as many as there are processors.
@@ -82,10 +84,7 @@ def compile_all(
             f"compile_all: expected kernels, found {type(kernels).__name__}",
             remedy="give a list: compile_all([kernel])",
         )
-    wanted = list(kernels)
-    for kernel in wanted:
-        if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise not_a_kernel(kernel)
+    wanted = [as_kernel(kernel) for kernel in kernels]
     is_count = isinstance(processes, int) and processes >= 1
     if processes is not None and not is_count:
         raise KernelArgumentError(f"compile_all: expected at least 1 process, found {processes!r}")

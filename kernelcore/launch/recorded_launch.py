@@ -12,8 +12,9 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.hooks import recording
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
 
@@ -37,7 +38,7 @@ class Launch:
     launch before.
 
     Attributes:
-        kernel: The kernel.
+        kernel: The kernel, also where an operator of one was given.
         dim: The grid shape of the next run.
         params: The arguments of the next run, in order.
         adj_params: For the adjoint, an array of cotangents or None per argument; else None.
@@ -52,7 +53,7 @@ class Launch:
     @checked_keywords
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Kernel | OfKernel,
         dim: Dims | None = None,
         params: Sequence[Any] | None = None,
         options: LaunchOptions = DEFAULTS,
@@ -63,13 +64,11 @@ class Launch:
         max_blocks: int = 0,
         record_tape: bool = True,
     ) -> None:
-        if kernel.__class__ is not Kernel:
-            raise not_a_kernel(kernel)
         if device is not None or block_dim or max_blocks:
             options = options_of("Launch", device, None, block_dim, max_blocks)
         self._options = options
         self._record_tape = record_tape
-        self.kernel = kernel
+        self.kernel = as_kernel(kernel)
         self.dim: Dims | None = None
         self.params: tuple[Any, ...] | None = None
         self.adj_params = None if adj_params is None else tuple(adj_params)

@@ -15,10 +15,11 @@ from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import ArrayType, scalar_of_numpy
 from kernelcore.launch.adjoint_launch import fault_error, memory_rule
 from kernelcore.launch.array_ops import copy_of, layout, new_zeros
+from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, argument_leaves, execute, single_axes, submit
 from kernelcore.launch.executable import Executable
 from kernelcore.launch.infer_types import Parameter
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import extremum_arrays
@@ -83,7 +84,7 @@ class TangentKernel:
 
 @checked_keywords
 def jvp(
-    kernel: Kernel,
+    kernel: Kernel | OfKernel,
     dim: Dims,
     inputs: Sequence[Any],
     tangents: Sequence[Any],
@@ -98,7 +99,7 @@ def jvp(
     active records the launch of ``kernel``; tangents are constants to it.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or an operator of one.
         dim: The grid, as for ``launch``.
         inputs: Arguments for the first parameters, as for ``launch``.
         tangents: One per argument in ``inputs``: None for a direction that is zero, else what the
@@ -124,10 +125,8 @@ def jvp(
         y = kc.zeros(3)
         t_y = kc.jvp(scale, 3, [x], [t_x], [y])
     """
-    if kernel.__class__ is not Kernel:
-        raise not_a_kernel(kernel)
     args = (*inputs, *outputs)
-    kernel = kernel.for_arguments(args)
+    kernel = as_kernel(kernel).for_arguments(args)
     with use_options(options_of("jvp", device, None, None, 0, None)):
         primals = argument_leaves(kernel, args)
         given = _tangents(kernel, (inputs, tangents), (outputs, out_tangents))

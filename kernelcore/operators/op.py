@@ -16,6 +16,7 @@ from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.threads import cached_property
 from kernelcore.language import pickling
 from kernelcore.language.types import ArrayOf
+from kernelcore.launch.declare import OfKernel, not_a_kernel
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.forms.base import Form
 from kernelcore.operators.forms.cost import Cost
@@ -29,7 +30,7 @@ from kernelcore.operators.spec import Declaration, Dims, Names, OutputDims, Spec
 FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
 
 
-class Op:
+class Op(OfKernel):
     """One operator for arrays of torch, JAX, NumPy, Paddle and kernelcore; ``op`` makes it.
 
     Two of one kernel with the same options are equal.
@@ -364,6 +365,8 @@ def op(
 def _make(declared: Any, **options: Any) -> Op:
     pyfunc = declared.pyfunc if isinstance(declared, Kernel) else declared
     code = getattr(pyfunc, "__code__", None)
+    if isinstance(declared, OfKernel):
+        raise not_a_kernel(declared)
     if code is None:
         raise KernelArgumentError(
             f"op: expected a kernel or a Python function, found {type(declared).__name__}",

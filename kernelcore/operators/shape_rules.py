@@ -18,7 +18,8 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.ir.core import Var
 from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import MAX_EXTENT, ArrayOf, ArrayType, Scalar, StructType
-from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.declare import not_a_kernel
+from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.array_text import array_text
 from kernelcore.operators.operation import Extent, Operation, Shape, own_shape
 from kernelcore.operators.primal import primal_operation

@@ -85,7 +85,7 @@ def test_completion_offers_what_users_need(found: Any) -> None:
 
 def test_help_of_launch_shows_its_parameters() -> None:
     text = pydoc.plain(pydoc.render_doc(kc.launch))
-    assert "launch(kernel: 'Kernel', dim: 'Dims'" in text
+    assert "launch(kernel: 'Kernel | OfKernel', dim: 'Dims'" in text
 
 
 def test_public_names_are_no_modules() -> None:

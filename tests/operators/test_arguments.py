@@ -125,3 +125,58 @@ def test_fields_of_an_indexed_array_of_structs_are_compared_without_its_tables()
     assert len(arguments.bind(({"data": (a, b), "indices": [table]},), {})) == 3
     with pytest.raises(kc.KernelArgumentError, match=r"'x\.b': expected the extents of 'x\.a'"):
         arguments.bind(({"data": (a, table), "indices": [table]},), {})
+
+
+@kc.op
+@kc.kernel
+def doubled(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+
+
+@kc.op
+def quadrupled(x: kc.array[float], y: kc.array[float]):
+    z = kc.empty_like(y)
+    kc.launch(doubled, x.shape, [x], [z])
+    kc.launch(doubled, x.shape, [z], [y])
+
+
+def command(kernel, x, y):
+    kc.Launch(kernel, 3, [x, y]).launch()
+
+
+OF_KERNELS = {
+    "launch": lambda kernel, x, y: kc.launch(kernel, 3, [x], [y]),
+    "Launch": command,
+    "jvp": lambda kernel, x, y: kc.jvp(kernel, 3, [x], [x], [y]),
+    "gradcheck": lambda kernel, x, y: kc.gradcheck(kernel, 3, [x], [y], forward=True),
+    "jacobian": lambda kernel, x, y: kc.jacobian(kernel, 3, [x], [y]),
+    "explain": lambda kernel, x, y: kc.explain(kernel, x, y).name,
+    "compile_all": lambda kernel, x, y: kc.compile_all([kernel, kernel]).failed,
+    "overload": lambda kernel, x, y: kc.overload(kernel, {}),
+}
+
+
+@pytest.mark.parametrize("run", OF_KERNELS.values(), ids=OF_KERNELS)
+def test_an_operator_goes_where_a_kernel_goes(run):
+    x = np.arange(3, dtype=np.float32)
+    y, want_y = np.zeros_like(x), np.zeros_like(x)
+    found, want = run(doubled, x, y), run(doubled.kernel, x, want_y)
+    np.testing.assert_array_equal(y, want_y)
+    np.testing.assert_equal(found, want)
+    with pytest.raises(kc.KernelArgumentError, match="has no kernel of its own"):
+        run(quadrupled, x, y)
+
+
+def test_functions_of_kernels_launch_operators():
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(quadrupled(x), 4 * x)
+    assert quadrupled(torch.ones(2)).tolist() == [4, 4]
+    assert quadrupled(jnp.ones(2)).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("make", [kc.op, kc.torch_op, kc.jax_kernel, kc.paddle_op])
+def test_an_operator_is_not_made_of_an_operator(make):
+    with pytest.raises(kc.KernelArgumentError, match="expected a kernel") as caught:
+        make(doubled)
+    assert "it is an operator already" in str(caught.value.remedy)
