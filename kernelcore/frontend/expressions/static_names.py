@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from kernelcore.base.errors import KernelNameError, reduction_remedy, suggestion
 from kernelcore.frontend.calls import intrinsics
@@ -56,3 +57,21 @@ def with_places(scope: Scope, node: ast.Call) -> ast.Call:
     keywords = [ast.copy_location(ast.keyword(k.arg, passed(k.value)), k) for k in node.keywords]
     args = [passed(a) for a in node.args]
     return ast.copy_location(ast.Call(node.func, args, keywords), node)
+
+
+# Expressions with names of their own, or whose names Python looks up.
+_OWN_NAMES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
+
+
+def dotted_names(node: ast.AST) -> Iterator[ast.expr]:
+    """The names in ``node``, with the attributes that follow them, such as ``x`` and ``kc.sin``."""
+    base: ast.AST = node
+    while isinstance(base, ast.Attribute):
+        base = base.value
+    if isinstance(base, ast.Name) and isinstance(node, ast.expr):
+        yield node
+        return
+    is_static = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("static")
+    if not is_static and not isinstance(node, _OWN_NAMES):
+        for child in ast.iter_child_nodes(node):
+            yield from dotted_names(child)

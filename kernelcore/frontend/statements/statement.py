@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from types import EllipsisType
 
-from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError
+from kernelcore.base.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.atomics import accumulate, lower_tid, negated
 from kernelcore.frontend.calls.nested import define_nested
@@ -18,7 +18,7 @@ from kernelcore.frontend.expressions.expression import (
     lower_expr,
 )
 from kernelcore.frontend.expressions.output import lower_assert
-from kernelcore.frontend.expressions.static_names import static_object
+from kernelcore.frontend.expressions.static_names import dotted_names, static_object
 from kernelcore.frontend.scope import TRUE, FollowingError, Scope, Unset, scalar
 from kernelcore.frontend.statements.assigned_names import assigned_names
 from kernelcore.frontend.statements.assignment_target import ElementTarget, find_target
@@ -72,10 +72,60 @@ class Block:
         except KernelError as error:
             if not isinstance(error, FollowingError):
                 scope.inference.errors.append(error)
+            scope.env, scope.loop_depth = dict(env), depth
+            self._further_mistakes(node)
             scope.env, scope.loop_depth = env, depth
             for name, loc in assigned_names(scope, list(own_nodes([node]))).items():
                 if name not in env:
                     env[name] = Unset(loc, has_failed=True)
+
+    def _further_mistakes(self, node: ast.stmt) -> None:
+        """Note what else is wrong in a statement in error; what is noted twice is shown once."""
+        scope = self.scope
+        with scope.builder.region():
+            head: ast.AST | None = None
+            match node:
+                case ast.If() | ast.While():
+                    head = node.test
+                case ast.For():
+                    head = node.iter
+                case ast.Assign() | ast.AugAssign() | ast.Expr():
+                    head = node.value
+                case _:
+                    pass
+            for name in dotted_names(head) if head is not None else ():
+                self._unknown(name)
+            match node:
+                case ast.If(test=test, body=body, orelse=orelse):
+                    # One that is known may leave out a side that is not for these types.
+                    if not isinstance(test, ast.Call):
+                        for side in (body, orelse):
+                            self._scratch(side)
+                case ast.For(body=body) | ast.While(body=body):
+                    for name, loc in assigned_names(scope, list(own_nodes([node]))).items():
+                        scope.env.setdefault(name, Unset(loc, has_failed=True))
+                    self._scratch(body)
+                case _:
+                    pass
+
+    def _scratch(self, stmts: Sequence[ast.stmt]) -> None:
+        """Lower ``stmts`` for their mistakes alone."""
+        env = self.scope.env
+        self.scope.env = dict(env)
+        self.lower(stmts)
+        self.scope.env = env
+
+    def _unknown(self, node: ast.expr) -> None:
+        """Note that the name ``node`` is not defined, if it is not."""
+        try:
+            lower_expr(self.scope, node)
+        except FollowingError:
+            pass
+        except KernelNameError as error:
+            self.scope.inference.errors.append(error)
+        except KernelError:
+            # What is wrong with the value matters where it is used.
+            pass
 
     def _statement(self, node: ast.stmt) -> None:
         scope = self.scope
