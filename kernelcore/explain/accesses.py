@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from kernelcore.base.errors import SrcLoc
-from kernelcore.codegen.analysis.uniformity import Strides, stride_of
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
 from kernelcore.codegen.simd.cost_model import is_dense, moving_axes
 from kernelcore.codegen.simd.row_blocks import BLOCK
 from kernelcore.ir.core import Eqn, Func, Var
@@ -56,7 +56,10 @@ class Access:
 
 
 def accesses(
-    func: Func, strides: Mapping[Eqn, Strides], in_blocks: Collection[Eqn] = ()
+    func: Func,
+    strides: Mapping[Eqn, Strides],
+    in_blocks: Collection[Eqn] = (),
+    middle: Func | None = None,
 ) -> Iterator[Access]:
     """The accesses of ``func`` in program order, the same ones of one place once.
 
@@ -65,17 +68,31 @@ def accesses(
         strides: For the accesses whose lanes run together, by how much values grow from lane to
             lane.
         in_blocks: The accesses that are made for several iterations of a loop at once.
+        middle: The kernel for the middle of rows, if that has code of its own.
     """
+    apart = None if middle is None else _apart(middle)
     seen = set[tuple[SrcLoc | None, str, str, str]]()
     for eqn in walk_eqns(func.body):
         if eqn.op.kind not in ACCESSES:
             continue
         found = _access(eqn, strides.get(eqn), is_in_block=eqn in in_blocks)
+        if apart is not None and found.is_scattered and _key(found) not in apart:
+            found = replace(found, how=f"{found.how}; in the middle of a row, adjacent elements")
         # Components of one element are one access of the source.
         key = (found.loc, found.kind, found.array, found.how)
         if key not in seen:
             seen.add(key)
             yield found
+
+
+def _apart(middle: Func) -> set[tuple[SrcLoc | None, str, str]]:
+    """The accesses that lanes make one by one also in the middle of rows."""
+    strides = dict.fromkeys(walk_eqns(middle.body), lane_strides(middle))
+    return {_key(a) for a in accesses(middle, strides) if a.is_scattered}
+
+
+def _key(access: Access) -> tuple[SrcLoc | None, str, str]:
+    return access.loc, access.kind, access.array
 
 
 def _access(eqn: Eqn, strides: Strides | None, *, is_in_block: bool) -> Access:

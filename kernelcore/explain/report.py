@@ -14,11 +14,10 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
+from kernelcore.codegen.simd.bodies import Bodies, choose_bodies
 from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT,
     WORK_PER_ELEMENT_IN_LOOP,
-    Bodies,
-    choose_bodies,
     obstacle_to_gangs,
 )
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
@@ -184,6 +183,9 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     func = optimize(chosen.func)
     strategy = choose_strategy(func, host())
     flat = _flat(chosen, args) if args else None
+    bodies = choose_bodies(func, strategy.gang, strategy.tile_rows)
+    middle = None if bodies.middle is None else bodies.middle.func
+    along = lane_strides_of(func, strategy)
     work = work_of(func, flat)
     measured = _measure(chosen, args, dim, work.counts) if args else None
     source = read_source(chosen.pyfunc)
@@ -196,8 +198,8 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         f"{host().cpu}, registers of {host().float_lanes} float32",
         strategy,
         _reason(func, strategy, source),
-        choose_bodies(func, strategy.gang, strategy.tile_rows),
-        tuple(accesses(func, lane_strides_of(func, strategy), _in_blocks(func, strategy))),
+        bodies,
+        tuple(accesses(func, along, _in_blocks(func, strategy), middle)),
         tuple(loops(func, strategy, work.trips)),
         _fusable(chosen.func),
         work,
@@ -234,6 +236,8 @@ def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
 
 def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
     """Why ``func`` has ``strategy``, in words; the code generator asks the same questions."""
+    if strategy.gang > 1 and obstacle_to_gangs(func) is not None:
+        return "in the middle of a row it accesses adjacent elements"
     if strategy.gang > 1:
         return "its operations have vector forms, and enough arithmetic for the elements it gathers"
     scalar = next(scalar_only(func), None)

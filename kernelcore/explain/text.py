@@ -52,6 +52,11 @@ def _bodies(e: Explanation) -> Iterator[str]:
         yield f"{e.strategy.tile_rows} rows of the grid run together, which share what they load"
     if e.bodies.collapse_limit:
         yield f"rows shorter than {e.bodies.collapse_limit} gangs are joined"
+    if e.bodies.middle is not None:
+        yield (
+            "gangs in the middle of a row have code of their own: indices that wrap or stop at an "
+            "end of an axis are adjacent there"
+        )
     if e.bodies.has_tail:
         yield "the remainder of a row is one gang under a mask"
     elif e.bodies.general_lanes > 1:

@@ -110,6 +110,19 @@ def test_adjacent_elements_of_gangs() -> None:
     )
 
 
+@kc.kernel
+def sloped(u: kc.array1d[float], y: kc.array1d[float]):
+    i = kc.tid()
+    y[i] = u[kc.max(i - 1, 0)] + u[i]
+
+
+def test_the_middle_of_rows_has_code_of_its_own() -> None:
+    text = str(kc.explain(sloped))
+    assert "threads in SIMD registers: in the middle of a row it accesses adjacent elements" in text
+    assert "gangs in the middle of a row have code of their own" in text
+    assert text.count("without a fixed step; in the middle of a row, adjacent elements") == 1
+
+
 def test_single_threads_name_the_line_that_is_gathered() -> None:
     e = found(pick)
     assert e.strategy.gang == 1

@@ -165,12 +165,14 @@ class GridProgram:
     def element(self, array: GridArray) -> str:
         """A scalar of ``array`` at or near the point, or anywhere in it."""
         rng, found = self.rng, list[str]()
-        for axis in array.axes:
+        for at, axis in enumerate(array.axes):
             name, extent = self.indices[axis], self.grid[axis]
+            given, by = rng.choice((str(extent), f"{array.name}.shape[{at}]")), rng.randint(1, 3)
             near = (
-                name, name, name, f"({name} + 1) % {extent}", f"kc.min({name} + 1, {extent - 1})",
-                f"kc.max({name} - 1, 0)", f"{name} // 2", f"{extent - 1} - {name}",
-                self.below(extent),
+                name, name, name, f"({name} + {by}) % {given}", f"kc.max({name} - {by}, 0)",
+                f"({name} - {by} + {given}) % {given}", f"kc.min({name} + {by}, {given} - 1)",
+                f"kc.where({name} + 1 < {given}, {name} + 1, 0)", f"{name} // 2",
+                f"{extent - 1} - {name}", self.below(extent),
             )  # fmt: skip
             found.append(rng.choice(near))
         text = f"{array.name}[{', '.join(found)}]"

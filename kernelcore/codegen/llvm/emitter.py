@@ -206,15 +206,12 @@ class Emitter:
         return self.as_lanes(replace(self.lane_facts, mask=mask))
 
     @contextmanager
-    def tiled_code(
-        self,
-        strides: Strides,
-        elements: Mapping[Eqn, Sequence[Eqn]],
-        accumulation: Accumulation,
+    def other_code(
+        self, strides: Strides, facts: Facts, accumulation: Accumulation
     ) -> Generator[None]:
-        """Emit the row-tiled form of the kernel inside, of which these are known."""
+        """Emit another form of the kernel inside, of which these are known."""
         saved = self.facts, self.accumulation
-        self.facts, self.accumulation = replace(self.facts, elements=elements), accumulation
+        self.facts, self.accumulation = facts, accumulation
         with self.as_lanes(replace(self.lane_facts, strides=strides)):
             yield
         self.facts, self.accumulation = saved

@@ -45,16 +45,18 @@ from kernelcore.codegen.llvm.line_table import SUBPROGRAM, with_line_table
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.accumulation import Accumulation
-from kernelcore.codegen.simd.cost_model import choose_bodies, is_straight
-from kernelcore.codegen.simd.grid_loop import RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.bodies import choose_bodies
+from kernelcore.codegen.simd.cost_model import is_straight
+from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
-from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.passes.access.dense_middle import DenseMiddle
 
 # Beyond, arithmetic hides what strides cost, and the time to compile a second body is saved.
 MAX_EQNS_OF_TWO_BODIES = 600
@@ -87,9 +89,7 @@ def emit_kernel(
     lanes = Lanes()
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))
-        written, first = whole_elements(func), first_accesses(func)
-        sums = adjacent_sums(func)
-        facts = replace(facts, elements=written, adjacent_sums=sums, first_accesses=first)
+        facts = _with_facts_of_gangs(func, facts)
     e = Emitter(lanes, HANDLERS, facts)
     e.text.marks = [] if with_lines else None
     e.lanes = 1
@@ -124,6 +124,16 @@ def facts_of(func: Func, **target: Any) -> Facts:
     """The facts of ``func`` that every target needs, with those of the ``target``."""
     numbers = {eqn: at for at, eqn in enumerate(assertions(func))}
     return Facts(numbers, stack_records(func), **target)
+
+
+def _with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
+    """``facts``, with what gangs that run ``func`` need besides."""
+    return replace(
+        facts,
+        elements=whole_elements(func),
+        adjacent_sums=adjacent_sums(func),
+        first_accesses=first_accesses(func),
+    )
 
 
 def load_arguments(e: Emitter, func: Func) -> None:
@@ -177,7 +187,8 @@ def _emit_points(
         if strategy.tile_rows > 1
         else None
     )
-    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile)
+    middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
+    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile, middle)
     begin = "%begin"
     if bodies.collapse_limit:
         collapsed = _collapsed(e, func, packed_arrays, bodies.collapse_limit)
@@ -215,12 +226,31 @@ def _tile(
         strides = lane_strides(together)
         blocked = blocked_loops(together, strides)
         with (
-            e.tiled_code(strides, whole_elements(together), plan),
+            e.other_code(strides, replace(e.facts, elements=whole_elements(together)), plan),
             e.special_loops({}, blocked),
         ):
             e.region(together.body)
 
     return Tile(rows, body, is_possible, is_idempotent(func))
+
+
+def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
+    """Gangs of the middle of rows, for packed arrays."""
+    strides = lane_strides(found.func)
+    plan = accumulate.plan_of_form(e, found.func, strides)
+
+    def body() -> None:
+        e.bind_all(packed)
+        with e.other_code(strides, _with_facts_of_gangs(found.func, e.facts), plan):
+            e.region(found.func.body)
+
+    def holds(condition: Region) -> str:
+        e.bind_all(packed)
+        e.region(condition)
+        return e.value_at(condition.yields[0], 1)
+
+    border = -(-max(found.reach, 1) // e.gang)
+    return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
 
 
 def as_packed(type_: ArrayType, array: ArrayValue) -> ArrayValue:

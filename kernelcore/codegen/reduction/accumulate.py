@@ -8,11 +8,12 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction import stencil
@@ -59,16 +60,29 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         if e.gang > 1
         else dict[Eqn, JoinedAdditions]()
     )
-    has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
-    return Accumulation(
-        func,
-        shared,
-        log,
-        partial,
-        neighbours=joined,
-        brief=frozenset(func.body.eqns) if has_loops else frozenset(),
-        in_place=e.gang == 1,
+    brief, in_place = _brief(func), e.gang == 1
+    return Accumulation(func, shared, log, partial, joined, brief=brief, in_place=in_place)
+
+
+def plan_of_form(e: Emitter, func: Func, strides: Strides) -> Accumulation:
+    """The plan for ``func``, which makes the same additions in the same order."""
+    plan = e.accumulation
+    assert plan is not None
+    sites = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.ATOMIC_ADD)
+    partial = (eqn for eqn in sites if form_of(eqn) is AddForm.PARTIAL)
+    return replace(
+        plan,
+        func=func,
+        partial=dict(zip(partial, plan.partial.values(), strict=True)),
+        neighbours=stencil.joined_additions(func, strides),
+        brief=_brief(func),
     )
+
+
+def _brief(func: Func) -> frozenset[Eqn]:
+    """The additions of which short code matters more than what they cost."""
+    has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
+    return frozenset(func.body.eqns) if has_loops else frozenset()
 
 
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:

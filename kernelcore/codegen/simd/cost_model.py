@@ -6,7 +6,7 @@ docs/decisions/005 has the figure behind each constant.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
@@ -16,9 +16,7 @@ from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_l
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
-    collapsed_strides,
     lane_strides,
-    row_major_accesses,
     row_strides,
     stride_of,
 )
@@ -28,13 +26,11 @@ from kernelcore.codegen.llvm.instruction_cost import (
     integer_quotients,
     slow_instructions,
 )
-from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
+from kernelcore.ir.op import ACCESSES, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_inside, walk_eqns
-from kernelcore.passes.access.accumulation_plan import form_of
 
 # Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
 # loop of a thread, outside of loops, and where lanes are iterations.
@@ -58,37 +54,13 @@ MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
 MAX_EQNS_OF_NARROW_GANGS = 2000
 MAX_EQNS_OF_GANGS = 8000
-# Beyond, a second body of gangs takes LLVM seconds: arrays of any strides are added to in the order
-# of points (docs/decisions/143).
-MAX_EQNS_OF_ONE_ORDER = 600
-# The gang of the body for arrays of any strides.
-NARROW_GANG = 16
 # Rows that a gang may run together, and the registers for the values that they carry.
 TILE_ROWS = (4, 2)
 REGISTERS_OF_TILE = 16
-# Rows shorter than this many gangs are collapsed.
-MANY_GANGS = 16
 # Instructions on shared values that the passes for straight kernels may leave in every gang, or in
 # every thread, and the cost of an index there.
 FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
 PER_INDEX = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Bodies:
-    """The copies of a kernel's body besides that for whole gangs of packed arrays.
-
-    Attributes:
-        general_lanes: The gang of the body for arrays of any strides: 1, or under a mask
-            NARROW_GANG, or that of packed arrays where it decides the order of sums. It also runs
-            the remainder of rows, unless there is a tail.
-        has_tail: Whether a masked body for packed arrays runs the remainder of rows.
-        collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
-    """
-
-    general_lanes: int = 1
-    has_tail: bool = False
-    collapse_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +107,7 @@ class Obstacle:
 def obstacle_to_gangs(func: Func) -> Obstacle | None:
     """What speaks against gangs for ``func``; None if nothing does."""
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
-    return _obstacle(eqns, _innermost_bodies(eqns), strides, _scattered(func, strides))
+    return _obstacle(eqns, innermost_bodies(eqns), strides, scattered_accesses(func, strides))
 
 
 def _obstacle(
@@ -149,7 +121,7 @@ def _obstacle(
     if len(eqns) > MAX_EQNS_OF_GANGS:
         return Obstacle(eqns=len(eqns))
     for part in bodies or [eqns]:
-        work = _work(part, strides, scattered)
+        work = work_in(part, strides, scattered)
         if not work.suits_gangs(in_loop=bool(bodies)):
             found = tuple(e for e in part if e in scattered)
             return Obstacle(False, 0, work, found, bool(bodies))
@@ -159,8 +131,8 @@ def _obstacle(
 def best_gang(func: Func, float_lanes: int) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none."""
     eqns = list(walk_eqns(func.body))
-    strides, bodies = lane_strides(func), _innermost_bodies(eqns)
-    scattered = _scattered(func, strides)
+    strides, bodies = lane_strides(func), innermost_bodies(eqns)
+    scattered = scattered_accesses(func, strides)
     if _obstacle(eqns, bodies, strides, scattered) is not None:
         return 1
     # With more lanes than a register has, blocks of rows go through more of the cache.
@@ -176,13 +148,13 @@ def _registers(
     scattered: Collection[Eqn],
 ) -> int:
     """Registers per value, so that the processor has independent work while it waits."""
-    whole = _work(eqns, strides, scattered)
+    whole = work_in(eqns, strides, scattered)
     if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
-    if any(_is_component_group(e, strides) for part in bodies or [eqns] for e in part):
+    if any(is_component_group(e, strides) for part in bodies or [eqns] for e in part):
         waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_COMPONENTS
         return 2 if waits and not bodies else 1
-    longest = max(_work(part, strides, ()).instructions for part in bodies or [eqns])
+    longest = max(work_in(part, strides, ()).instructions for part in bodies or [eqns])
     if whole.scattered or longest > LONGEST_CHAIN:
         return 2
     return 4 if bodies or longest >= LEAST_CHAIN else 2
@@ -199,7 +171,7 @@ def gains_as_vector(loop: VectorLoop) -> bool:
     groups = {*loop.loads.values(), *loop.additions.values()}
     scattered = [group for group in groups if _is_anywhere(group[0], loop.strides)]
     elements = sum(1 if is_row(group[0]) else len(group) for group in scattered)
-    work = _work(list(walk_eqns(loop.region)), loop.strides, ())
+    work = work_in(list(walk_eqns(loop.region)), loop.strides, ())
     return work.instructions >= WORK_PER_ELEMENT_OF_ITERATIONS * max(elements, 1)
 
 
@@ -246,71 +218,7 @@ def is_straight(func: Func, gang: int) -> bool:
     return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
 
 
-def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
-    """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
-    eqns = list(walk_eqns(func.body))
-    has_many = len(eqns) <= MAX_EQNS_OF_MANY_BODIES
-    if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
-        # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
-        needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
-        return Bodies(gang, needs_tail and has_many, 0)
-    if gang == 1:
-        return Bodies()
-    collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
-    # Threads with loops run long: so do, one by one, the few that fill no gang.
-    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
-    most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
-    if len(eqns) <= most and _suits_any_strides(func, eqns):
-        return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
-    return Bodies(1, has_many and _needs_tail(func, eqns), collapse_limit)
-
-
-def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether gangs beat scalar code where no elements are adjacent."""
-    strides, bodies = lane_strides(func), _innermost_bodies(eqns)
-    for part in bodies or [eqns]:
-        moving = sum(bool(moving_axes(e, strides)) for e in part)
-        work = replace(_work(part, strides, ()), scattered=moving)
-        if not work.suits_gangs(in_loop=bool(bodies)):
-            return False
-    return True
-
-
-def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether the remainder of a row is slow as scalar code, and quick to compile under a mask."""
-    # A stack has memory for all lanes of a gang, however few are active.
-    kinds = {e.op.kind for e in eqns}
-    if not kinds & LOOPS or OpKind.STACK in kinds:
-        return False
-    # The masks of component groups would be shuffled.
-    strides = lane_strides(func)
-    return not any(_is_component_group(e, strides) for e in eqns)
-
-
-def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
-    """The ``collapse_limit`` of ``Bodies``."""
-    # Sums are made row by row.
-    if func.rank == 1 or _has_shared_sums(eqns) or blocked_loops(func, lane_strides(func)):
-        return 0
-    strides, row_major = collapsed_strides(func), row_major_accesses(func)
-
-    def work(part: Sequence[Eqn]) -> Work:
-        apart = [e for e in part if not (e in row_major and _is_known_component(e))]
-        scattered = sum(bool(moving_axes(e, strides)) for e in apart)
-        return replace(_work(part, strides, ()), scattered=scattered)
-
-    bodies, whole = _innermost_bodies(eqns), work(eqns)
-    if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
-        return 0
-    return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
-
-
-def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
-    sums = (e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD)
-    return any(form_of(e) is not AddForm.OWNED for e in sums)
-
-
-def _innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
+def innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
     """The bodies of the loops that have no loop inside."""
     return [_body(loop) for loop in _innermost_loops(eqns)]
 
@@ -324,7 +232,7 @@ def _body(loop: Eqn) -> list[Eqn]:
     return list(eqns_inside(loop))
 
 
-def _work(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
+def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
     instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
@@ -336,7 +244,7 @@ def _work(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> 
     return Work(instructions, slow, sum(e in scattered for e in eqns))
 
 
-def _scattered(func: Func, strides: Strides) -> frozenset[Eqn]:
+def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
     """The accesses of ``func`` that a gang makes element by element."""
     in_blocks = accesses_in_blocks(blocked_loops(func, strides))
     found = (e for e in walk_eqns(func.body) if e not in in_blocks)
@@ -349,7 +257,7 @@ def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
     return bool(moving) and not is_dense(eqn, moving, strides)
 
 
-def _is_component_group(eqn: Eqn, strides: Strides) -> bool:
+def is_component_group(eqn: Eqn, strides: Strides) -> bool:
     """Whether a gang loads adjacent elements of several components for ``eqn``."""
     moving = moving_axes(eqn, strides)
     return bool(moving) and is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
@@ -366,10 +274,10 @@ def is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
     """Whether a gang accesses adjacent elements, of which only the axes ``moving`` differ."""
     is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
     is_adjacent = is_last and stride_of(strides, element_indices(eqn)[moving[0]]) == 1
-    return is_adjacent and _is_known_component(eqn)
+    return is_adjacent and is_known_component(eqn)
 
 
-def _is_known_component(eqn: Eqn) -> bool:
+def is_known_component(eqn: Eqn) -> bool:
     """Whether a gang can load elements with all their components, and knows which it needs."""
     return component_of(eqn) is not None and prod(array_type(eqn).components) <= MAX_INTERLEAVED
 

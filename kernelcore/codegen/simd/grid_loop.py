@@ -34,6 +34,23 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
+class Middle:
+    """Code of whole gangs for packed arrays in the middle of a row.
+
+    Attributes:
+        body: Emits it.
+        begins: Emits whether the middle may begin with ``e.point``, as i1.
+        ends: Emits whether the middle may end with it.
+        border: How many whole gangs are before the middle, and how many behind it.
+    """
+
+    body: Body
+    begins: Callable[[], str]
+    ends: Callable[[], str]
+    border: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowCode:
     """Code of the gangs of a row, ``e.gang`` adjacent points from ``e.point`` on.
 
@@ -44,6 +61,7 @@ class RowCode:
         is_packed: Whether the arrays are packed, as i1.
         has_tail: Whether a masked copy of ``packed`` takes what is no whole gang, not ``general``.
         tile: Takes whole gangs of several rows together; None without such code.
+        middle: Takes whole gangs but those at the ends of a row; None without such code.
     """
 
     general: Body
@@ -52,6 +70,7 @@ class RowCode:
     is_packed: str = "false"
     has_tail: bool = False
     tile: Tile | None = None
+    middle: Middle | None = None
 
 
 def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: str) -> None:
@@ -156,12 +175,54 @@ def _emit_row(
     gangs = e.label("gangs")
     e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, gangs)
     e.start_block(gangs)
-    if not is_all_tail:
+    if code.middle is not None:
+        _emit_with_middle(e, outer, (whole[0], whole[1]), code.packed, code.middle)
+    elif not is_all_tail:
         _emit_gangs(e, outer, whole[0], whole[1], code.packed)
     block = e.block
     e.branch(e.op(f"icmp eq i64 {whole[1]}, {last}"), row_end, remainder)
     e.add_edge(run_first, whole[1], block)
     e.add_edge(run_last, last, block)
+
+
+def _emit_with_middle(
+    e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body, middle: Middle
+) -> None:
+    """The gangs of a row between ``bounds``; ``body`` emits those that are not in the middle."""
+    margin = middle.border * e.gang
+    low = e.op(f"add nuw nsw i64 {bounds[0]}, {margin}")
+    high = e.op(f"sub nsw i64 {bounds[1]}, {margin}")
+    before, try_low, try_high, found = (e.block, *map(e.label, ("begins", "ends", "middle")))
+    e.branch(e.op(f"icmp slt i64 {low}, {high}"), try_low, found)
+    e.start_block(try_low)
+    begins, first_block = _at(e, outer, low, middle.begins), e.block
+    e.branch(begins, try_high, found)
+    e.start_block(try_high)
+    ends = _at(e, outer, e.op(f"sub nsw i64 {high}, 1"), middle.ends)
+    size = e.op(f"select i1 {ends}, i64 {e.op(f'sub i64 {high}, {low}')}, i64 0")
+    block = e.block
+    e.jump_into(found)
+    count = e.phi("i64", ("0", before), ("0", first_block), (size, block))
+
+    def either() -> None:
+        inside, border, done = e.label("inside"), e.label("border"), e.label("gang_end")
+        behind = e.op(f"sub i64 {e.wide_indices[e.point[-1]]}, {low}")
+        e.branch(e.op(f"icmp ult i64 {behind}, {count}"), inside, border)
+        e.start_block(inside)
+        middle.body()
+        e.jump(done)
+        e.start_block(border)
+        body()
+        e.jump_into(done)
+
+    _emit_gangs(e, outer, bounds[0], bounds[1], either)
+
+
+def _at(e: Emitter, outer: Sequence[str], position: str, condition: Callable[[], str]) -> str:
+    """What ``condition`` emits for the point at ``position`` of a row."""
+    e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in (*outer, position))
+    with e.gangs_of(1):
+        return condition()
 
 
 def _emit_remainder(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelcore.base.config import config
 from kernelcore.base.host import Host
 from kernelcore.codegen.reduction.accumulation import adds_in_order
+from kernelcore.codegen.simd.bodies import gaining_middle
 from kernelcore.codegen.simd.cost_model import (
     best_gang,
     rows_per_tile,
@@ -65,8 +66,11 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
 def _gang_for(func: Func, host: Host) -> int:
     if not config.optimize or not has_vector_form(func):
         return 1
-    # Sums must not depend on the processor.
-    return best_gang(func, host.float_lanes if adds_in_order(func) else FLOAT_LANES_OF_SUMS)
+    if not adds_in_order(func):
+        # Sums must not depend on the processor.
+        return best_gang(func, FLOAT_LANES_OF_SUMS)
+    gang, middle = best_gang(func, host.float_lanes), gaining_middle(func)
+    return best_gang(middle.func, host.float_lanes) if gang == 1 and middle is not None else gang
 
 
 def has_vector_form(func: Func) -> bool:

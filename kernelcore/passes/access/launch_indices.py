@@ -13,7 +13,7 @@ from kernelcore.ir.op import Op, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access.index_offsets import MAX_OFFSET, definitions
 
-_ORDERS: Mapping[Op, str] = MappingProxyType(
+ORDERS: Mapping[Op, str] = MappingProxyType(
     {
         logic.less.op: "<",
         logic.less_equal.op: "<=",
@@ -30,7 +30,7 @@ _ARITHMETIC: Mapping[Op, Callable[[int, int], int]] = MappingProxyType(
         arithmetic.mul.op: operator.mul,
     }
 )
-_MIRRORED = MappingProxyType({"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="})
+MIRRORED = MappingProxyType({"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="})
 _OPPOSITE = MappingProxyType({"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="})
 
 
@@ -155,12 +155,12 @@ class Indices:
     def _only_point(self, condition: Atom, *, holds: bool) -> tuple[int, int] | None:
         """A launch axis, and its only index modulo the extent where ``condition`` is so."""
         eqn = self.defined.get(condition) if isinstance(condition, Var) else None
-        if eqn is None or eqn.op not in _ORDERS:
+        if eqn is None or eqn.op not in ORDERS:
             return None
-        (left, right), order = eqn.inputs, _ORDERS[eqn.op]
+        (left, right), order = eqn.inputs, ORDERS[eqn.op]
         near = self.near(left)
         if near is None:
-            left, right, order = right, left, _MIRRORED[order]
+            left, right, order = right, left, MIRRORED[order]
             near = self.near(left)
         times, more = self._extent(right)
         if near is None or near.shift is None or near.wraps or times < 0:

@@ -13,14 +13,8 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import (
-    MAX_EQNS_OF_MANY_BODIES,
-    NARROW_GANG,
-    Bodies,
-    best_gang,
-    choose_bodies,
-    rows_per_tile,
-)
+from kernelcore.codegen.simd.bodies import NARROW_GANG, Bodies, choose_bodies
+from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, best_gang, rows_per_tile
 from kernelcore.codegen.simd.interleaved import register_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (

@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base.config import config
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import kernel as llvm_kernel
-from kernelcore.codegen.simd.cost_model import MANY_GANGS, Bodies
+from kernelcore.codegen.simd import bodies
+from kernelcore.codegen.simd.bodies import MANY_GANGS, Bodies
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
-from tests.helpers.vectorised import CASES, along_rows, gangs, loops, rows
+from tests.helpers.vectorised import CASES, along_rows, gangs, loops, middles, rows
 from tests.helpers.vectorised.case import (
     F32,
     F32_2D,
@@ -94,6 +98,30 @@ def test_bits(case: Case) -> None:
     assert changed, "the kernel changes nothing"
 
 
+@pytest.mark.parametrize("case", middles.ADDING, ids=repr)
+def test_sums_in_the_middle_of_rows_have_the_order_of_other_gangs(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "optimize", False)
+    assert strategy_of(case.func) & Strategy.MIDDLE
+    results: list[list[Any]] = []
+    # Elements have 4 bytes: the code is the same, and its key another one.
+    for least in (1, 4):
+        if results:
+            monkeypatch.setattr(bodies, "gaining_middle", lambda _: None)
+        forms = [replace(form, least_masked_bytes=least) for form in case.forms]
+        results.append(
+            [
+                run(case, case.values(grid), grid, chunks, form)
+                for grid, form in product(case.grids, forms)
+                for chunks in chunks_of(grid)
+            ]
+        )
+    for found, expected in zip(*results, strict=True):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(comparable(a), comparable(b))
+
+
 @kc.kernel
 def of_rows(x: F32_2D, row: F32, column: F32, y: F32_2D):
     i, j = kc.tid()
@@ -113,8 +141,8 @@ def of_rows(x: F32_2D, row: F32, column: F32, y: F32_2D):
 def test_gangs_of_loops_and_branches_continue_in_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bodies = Bodies(collapse_limit=MANY_GANGS)
-    monkeypatch.setattr(llvm_kernel, "choose_bodies", lambda *_: bodies)
+    collapsing = Bodies(collapse_limit=MANY_GANGS)
+    monkeypatch.setattr(llvm_kernel, "choose_bodies", lambda *_: collapsing)
     func = optimize(of_rows.func)
     for lanes in (4, 16, 64):
         for shape in SHORT_ROWS:

@@ -18,7 +18,7 @@ from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows, is_idempotent
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.simd.cost_model import MANY_GANGS, choose_bodies
+from kernelcore.codegen.simd.bodies import MANY_GANGS, choose_bodies
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.ir.core import Func
@@ -59,12 +59,14 @@ class Strategy(Flag):
     TWO_LOOPS = auto()
     # Loops along rows run in blocks of iterations.
     BLOCKS = auto()
+    # Gangs in the middle of rows have code of their own.
+    MIDDLE = auto()
 
 
 NONE = Strategy(0)
 ANY_STRIDES, TAIL, COLLAPSE = Strategy.ANY_STRIDES, Strategy.TAIL, Strategy.COLLAPSE
 TILE, IDEMPOTENT, LOOP = Strategy.TILE, Strategy.IDEMPOTENT, Strategy.LOOP
-TWO_LOOPS, BLOCKS = Strategy.TWO_LOOPS, Strategy.BLOCKS
+TWO_LOOPS, BLOCKS, MIDDLE = Strategy.TWO_LOOPS, Strategy.BLOCKS, Strategy.MIDDLE
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def strategy_of(func: Func) -> Strategy:
         Strategy.IDEMPOTENT: is_tiled and is_idempotent(func),
         Strategy.LOOP: len(loops) == 1,
         Strategy.TWO_LOOPS: len(loops) == 2,
+        Strategy.MIDDLE: bodies.middle is not None,
         Strategy.BLOCKS: bool(blocked_loops(func, lane_strides(func))),
     }
     return reduce(or_, (flag for flag, is_so in decided.items() if is_so), NONE)

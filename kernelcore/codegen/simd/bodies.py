@@ -1,0 +1,149 @@
+"""Which copies of a kernel's body there are besides the one for whole gangs of packed arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.uniformity import (
+    collapsed_strides,
+    lane_strides,
+    row_major_accesses,
+)
+from kernelcore.codegen.reduction.accumulation import adds_in_order
+from kernelcore.codegen.simd.cost_model import (
+    MAX_EQNS_OF_MANY_BODIES,
+    MAX_EQNS_OF_NARROW_GANGS,
+    Work,
+    innermost_bodies,
+    is_component_group,
+    is_known_component,
+    moving_axes,
+    scattered_accesses,
+    work_in,
+)
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.dense_middle import DenseMiddle, dense_middle
+
+# Beyond, a second body of gangs takes LLVM seconds: arrays of any strides are added to in the order
+# of points (docs/decisions/143).
+MAX_EQNS_OF_ONE_ORDER = 600
+# The gang of the body for arrays of any strides.
+NARROW_GANG = 16
+# Rows shorter than this many gangs are collapsed.
+MANY_GANGS = 16
+# With code for the middle of rows, that is so for rows that have none.
+GANGS_WITHOUT_MIDDLE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The copies of a kernel's body besides that for whole gangs of packed arrays.
+
+    Attributes:
+        general_lanes: The gang of the body for arrays of any strides: 1, or under a mask
+            NARROW_GANG, or that of packed arrays where it decides the order of sums. It also runs
+            the remainder of rows, unless there is a tail.
+        has_tail: Whether a masked body for packed arrays runs the remainder of rows.
+        collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
+        middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
+    """
+
+    general_lanes: int = 1
+    has_tail: bool = False
+    collapse_limit: int = 0
+    middle: DenseMiddle | None = None
+
+
+def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
+    """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
+    bodies = _any_place(func, gang, tile_rows)
+    middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
+    if middle is None:
+        return bodies
+    limit = min(bodies.collapse_limit, GANGS_WITHOUT_MIDDLE)
+    return replace(bodies, collapse_limit=limit, middle=middle)
+
+
+def gaining_middle(func: Func) -> DenseMiddle | None:
+    """The kernel for the middle of rows, if gangs access more elements together there."""
+    strides = lane_strides(func)
+    is_long = sum(1 for _ in walk_eqns(func.body)) > MAX_EQNS_OF_MANY_BODIES
+    found = None if is_long or blocked_loops(func, strides) else dense_middle(func)
+    if found is None or _partial_sums(func) != _partial_sums(found.func):
+        return None
+    left = scattered_accesses(found.func, lane_strides(found.func))
+    return found if len(left) < len(scattered_accesses(func, strides)) else None
+
+
+def _partial_sums(func: Func) -> int:
+    added = (e for e in walk_eqns(func.body) if e.op.kind is OpKind.ATOMIC_ADD)
+    return sum(form_of(e) is AddForm.PARTIAL for e in added)
+
+
+def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
+    """The bodies that run gangs anywhere in a row."""
+    eqns = list(walk_eqns(func.body))
+    has_many = len(eqns) <= MAX_EQNS_OF_MANY_BODIES
+    if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
+        # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
+        needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
+        return Bodies(gang, needs_tail and has_many, 0)
+    if gang == 1:
+        return Bodies()
+    collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
+    # Threads with loops run long: so do, one by one, the few that fill no gang.
+    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
+    most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
+    if len(eqns) <= most and _suits_any_strides(func, eqns):
+        return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
+    return Bodies(1, has_many and _needs_tail(func, eqns), collapse_limit)
+
+
+def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether gangs beat scalar code where no elements are adjacent."""
+    strides, bodies = lane_strides(func), innermost_bodies(eqns)
+    for part in bodies or [eqns]:
+        moving = sum(bool(moving_axes(e, strides)) for e in part)
+        work = replace(work_in(part, strides, ()), scattered=moving)
+        if not work.suits_gangs(in_loop=bool(bodies)):
+            return False
+    return True
+
+
+def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether the remainder of a row is slow as scalar code, and quick to compile under a mask."""
+    # A stack has memory for all lanes of a gang, however few are active.
+    kinds = {e.op.kind for e in eqns}
+    if not kinds & LOOPS or OpKind.STACK in kinds:
+        return False
+    # The masks of component groups would be shuffled.
+    strides = lane_strides(func)
+    return not any(is_component_group(e, strides) for e in eqns)
+
+
+def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
+    """The ``collapse_limit`` of ``Bodies``."""
+    # Sums are made row by row.
+    if func.rank == 1 or _has_shared_sums(eqns) or blocked_loops(func, lane_strides(func)):
+        return 0
+    strides, row_major = collapsed_strides(func), row_major_accesses(func)
+
+    def work(part: Sequence[Eqn]) -> Work:
+        apart = [e for e in part if not (e in row_major and is_known_component(e))]
+        scattered = sum(bool(moving_axes(e, strides)) for e in apart)
+        return replace(work_in(part, strides, ()), scattered=scattered)
+
+    bodies, whole = innermost_bodies(eqns), work(eqns)
+    if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
+        return 0
+    return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
+
+
+def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
+    sums = (e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD)
+    return any(form_of(e) is not AddForm.OWNED for e in sums)
