@@ -31,9 +31,10 @@ from torch_ext.dtype import dtype_to_torch
 # Torch has no arithmetic of the wider unsigned integers.
 _DTYPES = frozenset(s for s in SCALARS if s.kind != "uint" or s.bits == 8)
 # C++ that Inductor makes for CPUs contracts nothing and keeps denormals; Triton contracts. Its
-# elementary functions take as long as a launch, and a gradient with them reads memory once.
-_ON_CPU = Arithmetic(_DTYPES, elementary=True)
-_ON_GPU = Arithmetic(_DTYPES, rounds_once=False)
+# elementary functions take as long as a launch, and a gradient with them reads memory once. It
+# writes components one after the other (docs/decisions/201).
+_ON_CPU = Arithmetic(_DTYPES, elementary=True, components=False)
+_ON_GPU = Arithmetic(_DTYPES, rounds_once=False, components=False)
 
 # An operator that no graph has: traces with a table of decompositions that has it are for Inductor.
 # Operators themselves cannot be entered. Those of derivatives are made while a trace has a copy of

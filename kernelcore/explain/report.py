@@ -220,8 +220,14 @@ def _fusable(func: Func) -> str:
     found = next(obstacles(plain, Arithmetic(), asked=True), None)
     if found is not None:
         return f"no, {found}"
-    found = next(obstacles(plain, Arithmetic(), asked=False), None)
-    return "yes" if found is None else f"yes in torch; in JAX with fuse=True: {found}"
+    in_jax = next(obstacles(plain, Arithmetic(), asked=False), None)
+    as_torch = Arithmetic(elementary=True, components=False)
+    in_torch = next(obstacles(plain, as_torch, asked=False), None)
+    if in_jax is not None and in_torch is not None:
+        return f"with fuse=True: {in_jax}; {in_torch}"
+    if in_jax is not None:
+        return f"yes in torch; in JAX with fuse=True: {in_jax}"
+    return "yes" if in_torch is None else f"yes in JAX; in torch with fuse=True: {in_torch}"
 
 
 def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,7 @@
-"""Random kernels that frameworks can fuse: threads use elements at their launch index alone."""
+"""Random kernels that frameworks can fuse: threads use elements at their launch index alone.
+
+Components have literal indices.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from tests.operators.test_fusion import NumPy
 
 REALS = ("float32", "float32", "float64")
 TYPES = (*REALS, "float32", "int32", "int32", "int8", "uint8", "uint32", "int64", "bool")
+MAX_DIMENSIONS = 4
 
 
 class ElementwiseProgram(GridProgram):
@@ -33,19 +37,26 @@ class ElementwiseProgram(GridProgram):
         self.grid = rng.choice(GRIDS[rank - 1])
         self.indices, self.real = INDICES[:rank], rng.choice(REALS)
         self.prepare()
-        kinds = (every, every, (0,), (rank - 1,))
+        kinds = (every, every, (0,), (rank - 1,), (*every, -3), (-2, 0), (-2,))
+        written = (every, every, (*every, -2), (*every, -3, -1)[:MAX_DIMENSIONS])
         self.inputs = [
             GridArray(f"x{k}", rng.choice(TYPES), rng.choice(kinds))
             for k in range(rng.randint(1, 3))
         ]
         self.outputs = [
-            GridArray(f"y{k}", rng.choice(TYPES), every) for k in range(rng.randint(1, 2))
+            GridArray(f"y{k}", rng.choice(TYPES), rng.choice(written))
+            for k in range(rng.randint(1, 2))
         ]
         self.arrays = [*self.inputs, *self.outputs]
         self.finish()
 
     def element(self, array: GridArray) -> str:
-        return f"{array.name}[{', '.join(self.indices[a] for a in array.axes)}]"
+        axes = array.axes
+        found = [self.indices[a] if a >= 0 else str(self.rng.randrange(-a)) for a in axes]
+        return f"{array.name}[{', '.join(found)}]"
+
+    def own(self, array: GridArray) -> str:
+        return self.element(array)
 
     def below(self, extent: int, depth: int = 1) -> str:
         return str(self.rng.randrange(extent))
@@ -81,8 +92,12 @@ def check_fused(seed: int) -> bool:
     with unchecked_text():
         params = kernel.func.params
     written = {p.name for p, e in zip(params, kernel.effects, strict=True) if e.writes}
-    made = [a.name for a in program.outputs if a.name in written]
-    op = kernel_operation(kernel, made, (), program.grid, dict.fromkeys(made, program.grid))
+    shapes = {
+        a.name: (*program.grid, *(-n for n in a.axes[len(program.grid) :]))
+        for a in program.outputs
+        if a.name in written
+    }
+    op = kernel_operation(kernel, [*shapes], (), program.grid, shapes)
     given = grid_arguments(program, np.random.default_rng(seed))
     named = dict(zip((p.name for p in params), given, strict=True))
     args: list[Any] = [named[o.name] for o in op.operands]

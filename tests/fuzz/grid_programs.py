@@ -266,9 +266,13 @@ class GridProgram:
             operator = self.rng.choice(("=", "+=", "-=", "*="))
             self.line(depth, f"{self.rng.choice(names)} {operator} {self.real_number()}")
 
+    def own(self, array: GridArray) -> str:
+        """The element of ``array`` that belongs to the thread."""
+        return f"{array.name}[{', '.join(self.indices)}]"
+
     def assignment(self, array: GridArray, operator: str) -> str:
         """A store to the thread's element of ``array``, or to a part of it."""
-        target, dtype = f"{array.name}[{', '.join(self.indices)}]", array.dtype
+        target, dtype = self.own(array), array.dtype
         names = [n for n in self.reals if n.isidentifier()]
         if dtype != "bool" and names and self.rng.random() < 0.6:
             value = f"kc.{dtype}({' + '.join(names)})"

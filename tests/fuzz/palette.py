@@ -149,7 +149,10 @@ class Place:
 
 @dataclass(frozen=True)
 class GridArray:
-    """An array parameter: a scalar or a vector per element; ``axes`` are those of the grid."""
+    """An array parameter: a scalar or a vector per element.
+
+    ``axes`` are those of the grid, or less than zero: minus the extent of an axis of components.
+    """
 
     name: str
     dtype: str

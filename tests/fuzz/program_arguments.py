@@ -110,7 +110,7 @@ def _grid_array(program: GridProgram, array: GridArray, rng: np.random.Generator
         return rng.integers(0, TABLE, TABLE).astype(dtype)
     if array.name.startswith("t"):
         return rng.integers(0, 5, SHARED).astype(dtype)
-    shape = tuple(program.grid[a] for a in array.axes)
+    shape = tuple(program.grid[a] if a >= 0 else -a for a in array.axes)
     shape += (WIDTH,) * (array.name == "w") + (array.length,) * bool(array.length)
     if array.dtype == "bool":
         return rng.random(shape) < 0.5

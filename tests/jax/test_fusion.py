@@ -51,6 +51,14 @@ def shifted(x: Floats, y: Floats):
     y[i] = (x[i] + 12582912.0) - 12582912.0
 
 
+@kc.op(launch_dims=1, output_dims="s")
+@kc.kernel
+def lorenz(s: Floats, rate: float, y: Floats):
+    y[0] = 10.0 * (s[1] - s[0]) * rate
+    y[1] = (s[0] * (28.0 - s[2]) - s[1]) * rate
+    y[2] = (s[0] * s[1] - 2.6666667 * s[2]) * rate
+
+
 def chain(x: Any, op: Any = leaky) -> Any:
     for k in range(5):
         x = op(x, 1.0 + 0.125 * k, 0.5 - 0.25 * k)
@@ -64,6 +72,32 @@ def numbers(*shape: int) -> Any:
 def is_launched(f: Callable[..., Any], *args: Any) -> bool:
     """Whether the program of ``f`` launches a kernel."""
     return "custom_call" in jax.jit(f).lower(*args).as_text().replace("custom_call @Sharding", "")
+
+
+def test_components_are_code_of_xla_in_steps_of_equations() -> None:
+    def solved(s: Any, rate: Any) -> Any:
+        def step(s: Any, _: Any) -> Any:
+            return s + 0.01 * lorenz(s, rate), None
+
+        return jax.lax.scan(step, s, None, 20)[0]
+
+    def loss(s: Any, rate: Any) -> Any:
+        return (jax.vmap(solved)(s, rate) ** 2).sum()
+
+    def by_jnp(s: Any, rate: Any) -> Any:
+        for _ in range(20):
+            x, y, z = s.T
+            found = jnp.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 2.6666667 * z], -1)
+            s = s + 0.01 * found * rate[:, None]
+        return (s**2).sum()
+
+    s, rate = numbers(50, 3), jnp.abs(numbers(50))
+    for number in (0, 1):
+        found = jax.grad(loss, number)
+        assert not is_launched(found, s, rate)
+        want = jax.grad(by_jnp, number)(s, rate)
+        np.testing.assert_allclose(jax.jit(found)(s, rate), want, 2e-4, 2e-4)
+    assert not is_launched(solved, s[0], rate[0])
 
 
 def test_a_chain_and_its_derivatives_are_code_of_xla() -> None:

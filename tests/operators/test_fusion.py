@@ -16,13 +16,22 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins.table import OPS
 from kernelcore.language.types import SCALARS, Scalar, float32
-from kernelcore.operators import Arithmetic, Operation, computed, derive, fits, is_fused
+from kernelcore.operators import (
+    Arithmetic,
+    Operation,
+    computed,
+    derive,
+    evaluate,
+    fits,
+    is_fused,
+)
 from kernelcore.operators.bound_kernel import bound_kernel
 from kernelcore.operators.spec import with_results
 
 Floats = kc.array(dtype=float)
 Doubles = kc.array(dtype=kc.float64)
 Ints = kc.array(dtype=int)
+Table = kc.array2d(dtype=float)
 AnyRank = kc.arraynd[float]
 
 
@@ -63,8 +72,8 @@ def same(operation: Operation, args: Sequence[Any]) -> None:
     assert fits(operation, args)
     found = computed(operation, NumPy(), args)
     shapes = operation.shapes(args)
-    grid = [e.value if e.operand < 0 else shapes[e.operand][e.axis] for e in operation.grid]
-    wanted = [np.full(grid, 7, r.type.dtype.numpy) for r in operation.results]
+    results = operation.results[: operation.visible]
+    wanted = [np.full(evaluate(r.shape, shapes), 7, r.type.dtype.numpy) for r in results]
     operation.native.run(args, wanted)
     for one, want in zip(found, wanted, strict=False):
         assert one.dtype == want.dtype
@@ -144,6 +153,24 @@ def grid(x: kc.array2d(dtype=float), row: Floats, z: kc.array2d(dtype=float)):
     z[i, j] = x[i, j] - row[i] * float(j)
 
 
+@kc.op(outputs=("y", "t"), launch_dims=1, output_dims={"y": "s", "t": (2, 2)})
+@kc.kernel
+def right_side(s: Floats, rate: float, y: Floats, t: Table):
+    y[0] = rate * (s[1] - s[0])
+    if s[0] > rate:
+        y[2] = s[0] * s[1] - y[0]
+        t[1, 0] += s[3] + y[2]
+    y[1] = y[2] * s[2]
+
+
+@kc.op(outputs="y", launch_dims="x.shape[0]", output_dims="x")
+@kc.kernel
+def components(x: Table, w: Table, y: Table):
+    i = kc.tid()
+    y[i, 1] = x[i, 0] * w[1, 0] + w[0, i]
+    y[i, 0] = x[i, 2] - y[i, 1]
+
+
 FLOATS = samples(float32, 500), samples(float32, 500, 4)
 INTS = samples(kc.int32, 500), samples(kc.int32, 500, 4)
 
@@ -182,6 +209,11 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "integers": (integers, INTS),
     "updated": (updated, (samples(kc.float64, 300), samples(kc.float64, 300, 4))),
     "grid": (grid, (samples(float32, 60).reshape(6, 10), samples(float32, 6))),
+    "right side": (right_side, (samples(float32, 4), 0.25)),
+    "components": (
+        components,
+        (samples(float32, 60).reshape(20, 3), FLOATS[1][:40].reshape(2, 20)),
+    ),
     "empty": (grid, (np.zeros((0, 10), np.float32), np.zeros(0, np.float32))),
 }
 
@@ -229,6 +261,22 @@ def test_derivatives_are_fused_too() -> None:
     same(tangent, (x, y, 0.25, ct, ct))
     rows = np.stack([x, y, x])
     same(batch, (rows, y, np.arange(3, dtype=np.float32)))
+
+
+def test_components_of_batches_and_derivatives_are_fused_too() -> None:
+    operation = operation_of(right_side)
+    batch = derive.batch(operation, (True, False))
+    s, t, rate = (samples(float32, 4 * 50, k).reshape(50, 4) for k in (1, 2, 3))
+    same(batch, (s, 0.25))
+    same(derive.batch(operation, (True, True)), (s, rate[:, 0]))
+    same(derive.jvp(batch, (0,)).operation, (s, 0.25, t))
+    adjoint = derive.vjp(batch, (0,), (0,)).operation
+    assert is_fused(adjoint, "auto", Arithmetic())
+    assert not is_fused(batch, "auto", Arithmetic(components=False))
+    assert is_fused(batch, True, Arithmetic(components=False))
+    # The launch has more points than the kernel asks for, or elements than it writes.
+    assert not fits(operation, [s[0, :3], 0.25])
+    assert not fits(batch, [s[:, :3], 0.25])
 
 
 def by_arrays(operation: Operation, args: Sequence[Any]) -> list[Any]:
@@ -322,9 +370,10 @@ def test_options_that_say_nothing_of_fusion() -> None:
 
 
 def test_explanations_say_what_is_fused() -> None:
-    told = [str(kc.explain(k)) for k in (arithmetic.kernel, waves)]
+    told = [str(kc.explain(k)) for k in (arithmetic.kernel, waves, right_side.kernel)]
     assert "fusable with other code of a compiled program: yes\n" in told[0]
     assert "yes in torch; in JAX with fuse=True: line" in told[1]
+    assert "yes in JAX; in torch with fuse=True: line" in told[2]
     assert "'sin', of which frameworks give other bits, within 5 ulp" in told[1]
 
 

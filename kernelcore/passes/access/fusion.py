@@ -1,7 +1,7 @@
 """Which kernels are functions of whole arrays, so that a framework can fuse them with its own code.
 
-Each thread of such a kernel reads and writes elements at its own launch index only, and computes
-them by operations that frameworks have.
+Each thread of such a kernel reads and writes elements at its own launch index only, or components
+with literal indices behind it, and computes them by operations that frameworks have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from kernelcore.base.errors import SrcLoc
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.builtins.spelling import Spelling, conversion_keeps_bits
-from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, element_type
@@ -41,11 +41,13 @@ class Arithmetic:
         rounds_once: Whether basic operations on floats count as rounded once each, and as keeping
             denormals: they do, or the framework's own do not either.
         elementary: Whether its elementary functions count as those of kernels.
+        components: Whether it puts components together as fast as a launch does.
     """
 
     dtypes: frozenset[Scalar] | None = None
     rounds_once: bool = True
     elementary: bool = False
+    components: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class _Checker:
         self.arithmetic = arithmetic
         self.asked = asked
         self.axis = grid_axes(func.body)
-        self.own = tuple(range(func.rank))
+        self.own = own_axes(func.body)
+        self.may_have_components = asked or arithmetic.components
         accesses = [e for e in walk_eqns(func.body) if e.op.kind in _WRITES]
         self.written = {e.inputs[0] for e in accesses}
 
@@ -143,11 +146,15 @@ class _Checker:
         return None
 
     def access(self, eqn: Eqn) -> str | None:
-        axes = indexed_axes(eqn, self.axis)
-        if eqn.inputs[0] in self.written:
-            is_own = axes == self.own
+        place = place_of(eqn, self.axis)
+        axes = None if place is None else place.axes
+        if place is not None and eqn.inputs[0] in self.written:
+            # Components are put together along the last axes.
+            is_own = axes == self.own and place.is_axis[: len(self.own)] == (True,) * len(self.own)
         else:
             is_own = axes is not None and list(axes) == sorted(set(axes))
+        if is_own and place is not None and place.literals and not self.may_have_components:
+            return f"accesses component {place.literals[0]}, which a launch does faster"
         if is_own:
             return None
         what = {OpKind.LOAD: "reads", OpKind.ATOMIC_ADD: "adds to"}.get(eqn.op.kind, "writes")
@@ -157,13 +164,44 @@ class _Checker:
 _WRITES = (OpKind.STORE, OpKind.ATOMIC_ADD)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An element that a thread accesses.
+
+    Attributes:
+        indices: Per axis of the array the launch axis whose index it has, or a literal.
+        is_axis: Which of the two it is.
+    """
+
+    indices: tuple[int, ...]
+    is_axis: tuple[bool, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The launch axes."""
+        return tuple(k for k, is_axis in zip(self.indices, self.is_axis, strict=True) if is_axis)
+
+    @property
+    def literals(self) -> tuple[int, ...]:
+        """The literal indices."""
+        pairs = zip(self.indices, self.is_axis, strict=True)
+        return tuple(k for k, is_axis in pairs if not is_axis)
+
+
 def grid_axes(body: Region) -> Mapping[Atom, int]:
     """The launch axis of every Var that is a launch index."""
     return {e.out: e.attrs["axis"] for e in walk_eqns(body) if e.op.kind is OpKind.TID}
 
 
-def indexed_axes(eqn: Eqn, axis: Mapping[Atom, int]) -> tuple[int, ...] | None:
-    """The launch axes whose indices the access ``eqn`` has, if it has no others."""
-    ndim = array_type(eqn).ndim
-    found = [axis.get(i) for i in eqn.inputs[1 : 1 + ndim]]
-    return tuple(a for a in found if a is not None) if None not in found else None
+def own_axes(body: Region) -> tuple[int, ...]:
+    """The launch axes that a kernel asks for; launches have one point along others."""
+    return tuple(sorted(set(grid_axes(body).values())))
+
+
+def place_of(eqn: Eqn, axis: Mapping[Atom, int]) -> Place | None:
+    """Where the access ``eqn`` is, if its indices are launch indices and literals."""
+    indices = eqn.inputs[1 : 1 + array_type(eqn).ndim]
+    if not all(i.value >= 0 if isinstance(i, Const) else i in axis for i in indices):
+        return None
+    found = [int(i.value) if isinstance(i, Const) else axis[i] for i in indices]
+    return Place(tuple(found), tuple(not isinstance(i, Const) for i in indices))
