@@ -71,6 +71,15 @@ std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view na
   return {bytes.data(), bytes.size()};
 }
 
+/// The name of the entry of PTX, which tells the kernel; `otherwise` of other images.
+std::string entry_of(std::string_view image, const std::string& otherwise) {
+  constexpr std::string_view kMark = ".entry ";
+  size_t mark = image.find(kMark);
+  if (mark == std::string_view::npos) return otherwise;
+  size_t first = mark + kMark.size();
+  return std::string(image.substr(first, image.find('(', first) - first));
+}
+
 /// Finds the code of a launch, whose descriptor is complete otherwise.
 void find_code(const XLA_FFI_Attrs& attributes, PlannedLaunch& planned) {
   LaunchDescriptor& descriptor = planned.descriptor;
@@ -97,8 +106,8 @@ void find_code(const XLA_FFI_Attrs& attributes, PlannedLaunch& planned) {
     return slot.role == Role::kValue && slot.operand >= 0;
   });
   if (has_unknown) fail_attribute("slots");
-  planned.kernel =
-      std::make_unique<cuda::DeviceKernel>(descriptor, std::string(image), "kc_" + descriptor.key);
+  planned.kernel = std::make_unique<cuda::DeviceKernel>(descriptor, std::string(image),
+                                                        entry_of(image, "kc_" + descriptor.key));
 }
 
 PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +30,11 @@ class SrcLoc:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def labelled(name: str, loc: SrcLoc | None) -> str:
+    """``name`` and the place of its definition, as traces, profiles and errors show them."""
+    return name if loc is None else f"{name} ({os.path.basename(loc.file)}:{loc.line})"
 
 
 def suggestion(name: str, known: Sequence[str], otherwise: str | None, owner: str = "") -> Any:

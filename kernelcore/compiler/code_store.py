@@ -39,6 +39,7 @@ class Compiled:
         block_size: Bytes of the argument block.
         address: Where machine code starts, for as long as the process lives; its type is that of
             ``codegen/abi.py``. 0 for PTX.
+        name: The kernel's name in ``image``, where it is not that of its key.
     """
 
     key: str
@@ -46,11 +47,12 @@ class Compiled:
     fields: tuple[Field, ...]
     block_size: int
     address: int = 0
+    name: str | None = None
 
     @property
     def symbol(self) -> str:
         """The kernel's name in ``image``."""
-        return symbol_of(self.key)
+        return self.name or symbol_of(self.key)
 
 
 def symbol_of(key: str) -> str:

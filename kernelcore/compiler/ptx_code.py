@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from kernelcore.base import native
@@ -16,6 +17,11 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.passes.access.accumulation_plan import Order, fixed_order
 from kernelcore.passes.autodiff.rules import without_rules
+
+# Of the entry's name. PTX has letters, digits and underscores, and names of 1,024 at most.
+_WORDS = re.compile(r"[A-Za-z0-9]+")
+_MAX_LABEL = 200
+_DIGITS = 8
 
 
 def device_code(func: Func, architecture: str) -> Compiled:
@@ -38,7 +44,18 @@ def device_code(func: Func, architecture: str) -> Compiled:
     def make() -> bytes:
         return ptx.ptx_text(func, symbol_of(key), architecture, order).encode()
 
-    return Compiled(key, GPU.find_or_make(key, make)[0], *abi.layout(func.params))
+    image, name = named(func.label, key, GPU.find_or_make(key, make)[0])
+    return Compiled(key, image, *abi.layout(func.params), name=name)
+
+
+def named(label: str, key: str, image: bytes) -> tuple[bytes, str]:
+    """The stored PTX ``image`` with the name of kernel ``label`` for its entry, and that name.
+
+    Profilers of GPUs show the entry. Kernels of one content share their code, not their names.
+    """
+    words = "_".join(_WORDS.findall(label))[:_MAX_LABEL]
+    name = f"kc_{words}_{key[:_DIGITS]}"
+    return image.replace(symbol_of(key).encode(), name.encode()), name
 
 
 @cache

@@ -17,13 +17,12 @@ Control flow is an Eqn with regions; what a loop carries are the parameters of i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.base.errors import SrcLoc
+from kernelcore.base.errors import SrcLoc, labelled
 from kernelcore.language.types import Scalar, Type
 
 if TYPE_CHECKING:
@@ -106,9 +105,7 @@ class Func:
     @property
     def label(self) -> str:
         """The name and the place of the definition, as traces, profiles and errors show them."""
-        if self.loc is None:
-            return self.name
-        return f"{self.name} ({os.path.basename(self.loc.file)}:{self.loc.line})"
+        return labelled(self.name, self.loc)
 
     def param_loc(self, index: int) -> SrcLoc | None:
         """Where parameter ``index`` is declared in the user's source, if it is."""

@@ -7,7 +7,7 @@ from enum import IntEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelcore.base import native
-from kernelcore.base.errors import KernelGradError
+from kernelcore.base.errors import KernelGradError, SrcLoc, labelled
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.literal import is_like
 from kernelcore.base.threads import cached_property
@@ -88,6 +88,8 @@ class Adjoint:
         derivation: What it is derived for.
         count: How many parameters the kernel has.
         entry: Says where the disk cache keeps the adjoint.
+        name: Of the kernel, which profiles show.
+        loc: Gives the place of its definition, without reading the kernel.
 
     Attributes:
         order: Per parameter of ``func``: the parameter of the primal, and the meaning for it.
@@ -111,6 +113,8 @@ class Adjoint:
         derivation: Derivation,
         count: int,
         entry: Callable[[], KernelEntry | None] = lambda: None,
+        name: str = "",
+        loc: Callable[[], SrcLoc | None] = lambda: None,
     ) -> None:
         self._primal, self._derivation = primal, derivation
         *cotangents, single = derivation
@@ -118,6 +122,9 @@ class Adjoint:
         def entry_of(part: str) -> KernelEntry | None:
             found = entry()
             return found and found.of_part(f"adjoint {cotangents} {sorted(single)}, {part}")
+
+        def label(suffix: str) -> Callable[[], str] | None:
+            return (lambda: labelled(name + suffix, loc())) if name else None
 
         self.memories: dict[Device, native.AdjointMemory] = {}
 
@@ -132,9 +139,12 @@ class Adjoint:
         self.reads = frozenset(i for i, loads, _ in rows if loads)
         self.writes = frozenset(i for i, _, writes in found.primals if writes)
         self.count_writes = frozenset(i for i, _, writes in found.counted if writes)
-        self.executable = Executable(lambda: pipeline.optimize(self.func), lambda: entry_of("code"))
+        suffix = "_weighted_sums_vjp" if self.extrema else "_vjp"
+        self.executable = Executable(
+            lambda: pipeline.optimize(self.func), lambda: entry_of("code"), label(suffix)
+        )
         self.count = Executable(
-            lambda: pipeline.optimize(self._counting[0]), lambda: entry_of("count")
+            lambda: pipeline.optimize(self._counting[0]), lambda: entry_of("count"), label("_count")
         )
 
     @property
@@ -206,7 +216,14 @@ def derive(kernel: Kernel, derivation: Derivation) -> Adjoint:
             return kernel.adjoints[wanted]
 
     def make(wanted: Derivation) -> Adjoint:
-        made = Adjoint(lambda: kernel.func, wanted, len(kernel.leaves), lambda: kernel.entry)
+        made = Adjoint(
+            lambda: kernel.func,
+            wanted,
+            len(kernel.leaves),
+            lambda: kernel.entry,
+            kernel.name,
+            lambda: kernel.loc,
+        )
         return kernel.adjoints.setdefault(wanted, made)
 
     try:

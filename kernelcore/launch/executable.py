@@ -63,13 +63,18 @@ class Executable:
     Args:
         make: Makes the kernel, ready for code generation, where the disk cache does not know it.
         entry: Says where the disk cache keeps it.
+        label: Gives ``func.label`` without making the kernel.
     """
 
     def __init__(
-        self, make: Callable[[], Func], entry: Callable[[], KernelEntry | None] = lambda: None
+        self,
+        make: Callable[[], Func],
+        entry: Callable[[], KernelEntry | None] = lambda: None,
+        label: Callable[[], str] | None = None,
     ) -> None:
         self._make = make
         self._entry = entry
+        self._label = label
         self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
         # Bytes of the code that was made or loaded, by what it is for.
         self.code_bytes: dict[str, int] = {}
@@ -127,10 +132,18 @@ class Executable:
             key, found = compiled.key, (compiled.image, compiled.address)
             self._keep(target, key)
         code, address = found
-        if config.perf_map and not architecture:
-            perf_map.add(self.func.label, symbol_of(key), code, address)
+        name = symbol_of(key)
+        if architecture:
+            code, name = ptx_code.named(self.label, key, code)
+        elif config.perf_map:
+            perf_map.add(self.label, name, code, address)
         self.code_bytes[target] = len(code)
-        return described.signature(key, address), code, symbol_of(key)
+        return described.signature(key, address), code, name
+
+    @property
+    def label(self) -> str:
+        """The name and the place of the definition, as profiles show them."""
+        return self.func.label if self._label is None else self._label()
 
     @property
     def launches(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kernelcore.base.config import config, on_change
-from kernelcore.base.errors import KernelError, SrcLoc
+from kernelcore.base.errors import KernelError, SrcLoc, labelled
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import function, source, source_check
@@ -322,7 +322,11 @@ class Kernel:
     def executable(self) -> Executable:
         """The kernel on arrays that the caller provides."""
         _ = self.entry
-        return executable.Executable(lambda: pipeline.optimize(self.func), lambda: self.entry)
+        return executable.Executable(
+            lambda: pipeline.optimize(self.func),
+            lambda: self.entry,
+            lambda: labelled(self.name, self.loc),
+        )
 
     @cached_property
     def plain_executable(self) -> Executable | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.compiler import ptx_code
 from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
 
@@ -272,3 +274,32 @@ def test_launches_like_the_one_before_take_the_short_way(driver: FakeDriver) -> 
         kc.launch(added, 9, [x, 1.0], [y])
     kc.launch(added, 3, [y[1:], 1.0], [y])
     assert y.list() == [3.0, 9.0, 15.0, 9.0]
+
+
+def test_profilers_of_devices_see_the_name_and_the_place_of_a_kernel(driver: FakeDriver) -> None:
+    def launched(kernel: Any) -> str:
+        driver.clear()
+        kc.launch(kernel, 4, [numbers(4)], [kc.zeros(4, device="cuda:0")])
+        return driver.calls("cuLaunchKernel")[0].split()[1]
+
+    @kc.kernel
+    def doubled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        i = kc.tid()
+        y[i] = 2.0 * x[i]
+
+    @kc.kernel
+    def same_under_another_name(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        i = kc.tid()
+        y[i] = 2.0 * x[i]
+
+    for kernel in (doubled, same_under_another_name):
+        assert kernel.loc is not None
+        place = f"test_launch_py_{kernel.loc.line}"
+        assert re.fullmatch(rf"kc_{kernel.name}_{place}_[0-9a-f]{{8}}", launched(kernel))
+
+
+def test_code_from_the_disk_has_the_name_of_the_kernel_that_loads_it() -> None:
+    image = b".visible .entry kc_0123456789(.param kc_0123456789_param_0)"
+    made, name = ptx_code.named("λ (a b.py:7)", "0123456789", image)
+    assert name == "kc_a_b_py_7_01234567"
+    assert made == b".visible .entry kc_a_b_py_7_01234567(.param kc_a_b_py_7_01234567_param_0)"
