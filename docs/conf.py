@@ -10,6 +10,8 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+# One of the examples cuts its grid over the devices of JAX.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 
 import kernelcore  # noqa: E402
 from tools.builtin_table import builtin_tables  # noqa: E402

@@ -23,14 +23,22 @@ PICTURES = {"01_tv_denoise.py": "output/tv_denoise.png"} | {
     name: f"{name[3:-3]}.png" for name in PROGRAMS if name[0] in "12"
 }
 # Blocks of decisions and of the internals are not programs of users.
-DOCUMENTS = [
-    ROOT / "README.md",
-    *sorted(
-        path
-        for path in (ROOT / "docs").rglob("*.md")
-        if path.parent.name not in ("decisions", "internals") and blocks(path)
-    ),
+PAGES = [
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if path.parent.name not in ("decisions", "internals") and blocks(path)
 ]
+
+
+def script_name(path: Path) -> str:
+    """A name for the program of a document, which no module has."""
+    return "_".join(["page", *path.relative_to(ROOT).with_suffix("").parts]).replace("-", "_")
+
+
+# The programs of documents: a page is one, and each block of the README is another.
+DOCUMENTS = {f"{script_name(path)}.py": blocks(path) for path in sorted(PAGES)} | {
+    f"readme_line_{block.line}.py": [block] for block in blocks(ROOT / "README.md")
+}
 # Scripts run one after the other in a process, which imports each framework once.
 RUNNER = """
 import contextlib, io, json, runpy, sys, traceback
@@ -48,11 +56,6 @@ print("\\n" + json.dumps(found))
 """
 
 
-def script_name(path: Path) -> str:
-    """A name for the program of a document, which no module has."""
-    return "_".join(["page", *path.relative_to(ROOT).with_suffix("").parts]).replace("-", "_")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("examples")
@@ -62,10 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(folder: Path) -> dict[str, str]:
     """What every example and document prints, or how it fails, by its name."""
     scripts: dict[str, list[str]] = {}
-    for path in DOCUMENTS:
-        program = folder / f"{script_name(path)}.py"
-        program.write_text(script(blocks(path)))
-        scripts[str(program)] = []
+    for name, found in DOCUMENTS.items():
+        (folder / name).write_text(script(found))
+        scripts[str(folder / name)] = []
     # Last, since one has JAX compute with 64 bits from then on.
     scripts |= {str(EXAMPLES / name): ["--small"] for name in PROGRAMS}
     given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
@@ -89,9 +91,15 @@ def test_every_example_and_document_runs(printed: dict[str, str]) -> None:
     assert [text for text in printed.values() if text.startswith("FAILED")] == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_blocks_of_documents_print_what_follows_them(path: Path, printed: dict[str, str]) -> None:
-    assert wrong_outputs(blocks(path), printed[f"{script_name(path)}.py"]) == []
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_blocks_of_documents_print_what_follows_them(name: str, printed: dict[str, str]) -> None:
+    assert wrong_outputs(DOCUMENTS[name], printed[name]) == []
+
+
+def test_every_block_of_the_readme_shows_its_output() -> None:
+    found = blocks(ROOT / "README.md")
+    assert len(found) == 5
+    assert [block.line for block in found if block.output is None] == []
 
 
 def test_every_stage_is_printed(printed: dict[str, str]) -> None:

@@ -1,8 +1,9 @@
-"""A notebook in Jupyter: definition, redefinition, help, interrupt, progress, reports in HTML."""
+"""Notebooks in Jupyter: definition, redefinition, help, reports, and those of the examples."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -11,6 +12,9 @@ from nbclient import NotebookClient
 
 from tests.helpers.environment import ROOT
 
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+# With one thread, torch does not wait for processors that other tests use.
+ENVIRONMENT = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1", "OMP_NUM_THREADS": "1"}
 # Cells by name, run in this order in one kernel of Jupyter.
 CELLS = {
     "definition": """
@@ -68,19 +72,24 @@ kc.launch(endless, 1, [np.ones(1, np.float32)])
 }
 
 
+def run(notebook: Any, allow_errors: bool = False) -> None:
+    """Fill the outputs of the cells of ``notebook``."""
+    client = NotebookClient(
+        notebook,
+        timeout=120,
+        allow_errors=allow_errors,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(ROOT)}},
+    )
+    client.execute(env=ENVIRONMENT)
+
+
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, list[Any]]:
     """What every cell shows, by its name."""
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(text.strip()) for text in CELLS.values()]
-    client = NotebookClient(
-        notebook,
-        timeout=120,
-        allow_errors=True,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(ROOT)}},
-    )
-    client.execute(env={**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    run(notebook, allow_errors=True)
     return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 
@@ -127,3 +136,20 @@ def test_reports_are_html(outputs: dict[str, list[Any]]) -> None:
     assert "apply(x: array(float32, 1)" in html_of(outputs["kernel"])
     assert "<td>1.</td><td>0.</td>" in html_of(outputs["array"])
     assert "<iframe" in html_of(outputs["explanation"])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_of_the_examples_run(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    # A notebook is committed as it is before it runs.
+    assert [cell for cell in code if cell.outputs or cell.execution_count] == []
+    run(notebook)
+    assert any("image/png" in o.get("data", {}) for cell in code for o in cell.outputs)
+    assert "".join(text_of(cell.outputs) for cell in code)
+
+
+def test_the_page_links_every_notebook() -> None:
+    page = (ROOT / "docs" / "notebooks.md").read_text()
+    assert len(NOTEBOOKS) == 3
+    assert [p.name for p in NOTEBOOKS if f"(../examples/notebooks/{p.name})" not in page] == []

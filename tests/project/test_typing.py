@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.documents import blocks
 from tests.helpers.environment import ROOT
 from tools.public_stub import stub
 
 HERE = Path(__file__).parent / "typing"
+# The blocks of the first stand alone, those of the others are one script each.
 DOCUMENTS = ("README.md", "docs/language.md", "docs/frameworks.md")
 ADAPTERS = ("torch_ext", "jax_ffi", "paddle_ext")
 # mypy reads whole packages: it takes the frameworks as given, and reports errors of users alone.
@@ -48,9 +50,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = folder / "code"
     code.mkdir()
     for name in DOCUMENTS:
-        # The blocks of a document are one script.
-        blocks = [part.split("```")[0] for part in (ROOT / name).read_text().split("```python\n")]
-        (code / f"{Path(name).stem.lower()}_document.py").write_text("\n".join(blocks[1:]))
+        found = [block.code for block in blocks(ROOT / name)]
+        scripts = found if name == "README.md" else ["\n".join(found)]
+        for k, script in enumerate(scripts):
+            (code / f"{Path(name).stem.lower()}_document_{k}.py").write_text(script)
     examples = [p for p in (ROOT / "examples").rglob("*.py") if "__pycache__" not in p.parts]
     for path in (*examples, *HERE.glob("*.py")):
         # A name that starts with digits is none of a module.
