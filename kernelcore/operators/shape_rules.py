@@ -260,8 +260,9 @@ class ShapeRules:
             return (*shape, *components)
         if len(shape) != array.ndim:
             raise self.fail(
-                f"output '{name}' has rank {outer}, its shape has rank {len(shape)}",
-                f"give output_dims, for example output_dims={{'{name}': ('x.shape[0]',)}}",
+                f"output '{name}': expected a shape with {outer} dimension{'s' * (outer != 1)}, "
+                f"found one with {len(shape)}",
+                f"give output_dims, for example output_dims={self._example(outer)}",
             )
         if shape[outer:] != components:
             raise self.fail(

@@ -311,7 +311,10 @@ def test_a_scalar_that_is_an_array_is_not_read():
         ({"outputs": ["z"]}, "'z' is no array parameter"),
         ({"outputs": []}, "no parameter is a result"),
         ({"output_dims": {"x": 1}}, "output_dims: 'x' is no output"),
-        ({"output_dims": (1, 2)}, "output 'y' has rank 1, its shape has rank 2"),
+        (
+            {"output_dims": (1, 2)},
+            "output 'y': expected a shape with 1 dimension, found one with 2",
+        ),
     ],
 )
 def test_interfaces_are_checked(options: dict[str, Any], text: str):
