@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +22,31 @@ from kernelcore.operators import (
     portable,
 )
 
-# Whether programs are lowered with the code of their kernels; jit caches by it.
-embeds = jax.make_user_context(False)
+
+class _Embeds:
+    """Whether programs are lowered with the code of their kernels; jit caches by it.
+
+    JAX traces every function once more after a context was made: only programs that embed code
+    make one. The import of this module may be part of a trace.
+    """
+
+    def __init__(self) -> None:
+        self._context: Any = None
+        self._lock = Lock()
+
+    @property
+    def value(self) -> bool:
+        return self._context is not None and self._context.value
+
+    def __call__(self, value: bool) -> AbstractContextManager[Any]:
+        """A scope in which it is ``value``."""
+        with self._lock:
+            if value and self._context is None:
+                self._context = jax.make_user_context(False)
+        return nullcontext() if self._context is None else self._context(value)
+
+
+embeds = _Embeds()
 
 # Per operand its buffer in a call, or a number of its dtype.
 Given = Sequence[int | np.generic]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 import kernelcore as kc
+from tests.helpers.environment import ROOT
 from tests.operators.contract.cases import BODIES, Body, Case, floats, momentum
 from tests.operators.contract.libraries import LIBRARIES, converted
 from tests.operators.contract.runs import (
@@ -123,3 +126,46 @@ def test_gradients_and_batches_nest(case: Case, library: str) -> None:
     np.testing.assert_allclose(
         numbers(forward), np.vdot(wanted[0], numbers(x[1])), rtol=1e-5, atol=1e-6
     )
+
+
+# A process of its own, where the first trace imports what kernels need of JAX.
+COUNT = """
+import jax, jax.numpy as jnp, kernelcore as kc
+traces = []
+
+def counted(f):
+    def traced(x):
+        traces.append(f.__name__)
+        return f(x)
+    return jax.jit(traced)
+
+@counted
+def earlier(x):
+    return 2.0 * x
+
+square = kc.op(kc.kernel(source=\"\"\"
+def square(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = x[i] * x[i]
+\"\"\"))
+
+@counted
+def gradient(x):
+    return jax.value_and_grad(lambda x: square(x).sum())(x)
+
+@counted
+def mapped(x):
+    return jax.vmap(square)(x[None])
+
+x = jnp.ones(3)
+earlier(x)
+for f in (gradient, mapped, earlier) * 3:
+    f(x)
+print(*sorted(traces))
+"""
+
+
+def test_the_first_use_of_an_operator_traces_functions_once() -> None:
+    command = [sys.executable, "-c", COUNT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["earlier", "gradient", "mapped"], done.stderr
