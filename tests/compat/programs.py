@@ -25,6 +25,14 @@ def program(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return function
 
 
+def outputs(wp, kernel, dim, inputs, *dtypes):
+    """What a launch over ``dim`` points writes: an array per dtype, of ``dim`` or given lengths."""
+    made = [d if isinstance(d, tuple) else (dim, d) for d in dtypes]
+    arrays = [wp.zeros(n, dtype=dtype, device="cpu") for n, dtype in made]
+    wp.launch(kernel, dim, inputs, arrays, device="cpu")
+    return tuple(a.numpy() for a in arrays)
+
+
 @program
 def integer_division(wp):
     @wp.kernel

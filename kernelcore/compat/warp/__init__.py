@@ -24,9 +24,12 @@ from kernelcore.compat.warp.declare import func as func
 from kernelcore.compat.warp.declare import func_grad as func_grad
 from kernelcore.compat.warp.declare import func_replay as func_replay
 from kernelcore.compat.warp.declare import kernel as kernel
+from kernelcore.compat.warp.functions import quat_between_vectors as quat_between_vectors
+from kernelcore.compat.warp.functions import transform_expand as transform_expand
 from kernelcore.compat.warp.semantics import acos as acos
 from kernelcore.compat.warp.semantics import asin as asin
 from kernelcore.compat.warp.semantics import clamp as clamp
+from kernelcore.compat.warp.semantics import cw_div as cw_div
 from kernelcore.compat.warp.semantics import div_approx as div_approx
 from kernelcore.compat.warp.semantics import expect_eq as expect_eq
 from kernelcore.compat.warp.semantics import (
@@ -45,9 +48,10 @@ from kernelcore.compat.warp.semantics import min as min
 from kernelcore.compat.warp.semantics import mod as mod
 from kernelcore.compat.warp.semantics import round as round
 from kernelcore.compat.warp.semantics import sign as sign
+from kernelcore.compat.warp.utils import map as map
 
 # Modules of Warp that programs reach without an import of their own.
-_MODULES = {"autograd", "jax_experimental", "optim", "torch"}
+_MODULES = {"autograd", "context", "jax_experimental", "optim", "torch"}
 # Names whose modules import more of kernelcore than most programs need at once.
 _LATE = {"Tape": "tape"}
 

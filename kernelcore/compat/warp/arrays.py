@@ -8,13 +8,14 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore.language.composite import Composite
-from kernelcore.language.types import ArrayOf, Dense, bfloat16, type_of
+from kernelcore.language.types import ArrayOf, Dense, Scalar, bfloat16, element_type, type_of
 
 
 class _ArrayClass:
     """``kernelcore.array``, except that
 
     - data of one vector or matrix make an array of shape (1,),
+    - data of other numbers are converted where ``copy=False`` asks to share them,
     - 16-bit integers without a sign are the bits of bfloat16, if that is the dtype,
     - annotations are instances of it.
     """
@@ -22,13 +23,19 @@ class _ArrayClass:
     __name__ = "array"
 
     def __call__(self, data: Any = None, dtype: Any = None, *args: Any, **options: Any) -> Any:
-        return kc.array(_data(data, dtype), dtype, *args, **options)
+        found = _data(data, dtype)
+        if options.get("copy") is False and _is_converted(found, dtype):
+            del options["copy"]
+        return kc.array(found, dtype, *args, **options)
 
     def __getitem__(self, dtype: Any) -> Any:
         return kc.array[dtype]
 
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, kc.Array | ArrayOf)
+
+    def __subclasscheck__(self, cls: type) -> bool:
+        return issubclass(cls, kc.Array)
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         return (kc.Array,)
@@ -47,6 +54,14 @@ def from_torch(t: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
     element = type_of(dtype) if dtype is not None else None
     is_one = isinstance(element, Dense) and tuple(t.shape) == element.extents
     return kc.from_torch(t[None] if is_one else t, dtype, *args, **options)
+
+
+def _is_converted(data: Any, dtype: Any) -> bool:
+    """Whether an array of ``dtype`` cannot share the memory of ``data``."""
+    element = type_of(dtype) if dtype is not None else None
+    own = element_type(element) if isinstance(element, Dense | Scalar) else None
+    given = getattr(data, "dtype", None)
+    return isinstance(given, np.dtype) and own is not None and given != own.numpy
 
 
 def _data(data: Any, dtype: Any) -> Any:

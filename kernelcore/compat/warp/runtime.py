@@ -29,6 +29,7 @@ __all__ = [
     "Int",
     "Module",
     "Scalar",
+    "ScopedDevice",
     "clear_kernel_cache",
     "force_load",
     "get_cuda_device",
@@ -175,6 +176,14 @@ class Module:
         """Nothing: code stays as long as its kernels."""
 
 
+class ScopedDevice(kc.ScopedDevice):
+    """``kernelcore.ScopedDevice``, whose block gets the device."""
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        return self.device
+
+
 @cache
 def get_module(name: str) -> Module:
     """The kernels of the Python module ``name``."""
@@ -234,14 +243,14 @@ def load_module(
 
 def force_load(
     device: object = None,
-    modules: Sequence[Module] | None = None,
+    modules: Sequence[Module | ModuleType] | None = None,
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
     """Compile the kernels of modules, by default of the caller; see ``load_module``."""
     own = str(sys._getframe(1).f_globals["__name__"])  # pyright: ignore[reportPrivateUsage]
-    for module in [get_module(own)] if modules is None else modules:
-        module.load()
+    for module in [own] if modules is None else modules:
+        load_module(module)
 
 
 def clear_kernel_cache() -> None:

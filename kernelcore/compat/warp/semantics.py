@@ -31,6 +31,7 @@ I = TypeVar("I", bound=AnyInt)  # noqa: E741
 F = TypeVar("F", bound=AnyFloat)
 N = TypeVar("N", bound=AnyNumber)
 V = TypeVar("V", bound=NumberVector)
+IV = TypeVar("IV", bound=kc.types.vector(length=Any, dtype=AnyInt))
 L = TypeVar("L", FloatVector, FloatQuaternion)
 M = TypeVar("M", bound=FloatMatrix)
 
@@ -57,6 +58,51 @@ def mod(x: I, y: I) -> Any:
 def mod(x: F, y: F) -> Any:
     """Remainder of floats with the sign of ``x``; NaN for ``y == 0``."""
     return kc.fmod(x, y)
+
+
+@kc.func
+def div(x: IV, y: IV) -> Any:
+    """Quotients of the components, rounded towards zero."""
+    found = x
+    for k in range(len(x)):
+        found[k] = div(x[k], y[k])
+    return found
+
+
+@kc.func
+def div(x: IV, y: Any) -> Any:
+    """Quotients of the components and a number, rounded towards zero."""
+    found = x
+    for k in range(len(x)):
+        found[k] = div(x[k], x.dtype(y))
+    return found
+
+
+@kc.func
+def mod(x: V, y: V) -> Any:
+    """Remainders of the components."""
+    found = x
+    for k in range(len(x)):
+        found[k] = mod(x[k], y[k])
+    return found
+
+
+@kc.func
+def cw_div(x: IV, y: IV) -> Any:
+    """Quotients of the components of vectors of integers, rounded towards zero."""
+    return div(x, y)
+
+
+@kc.func
+def cw_div(x: L, y: L) -> Any:
+    """Quotients of the components."""
+    return kc.cw_div(x, y)
+
+
+@kc.func
+def cw_div(x: M, y: M) -> Any:
+    """Quotients of the components."""
+    return kc.cw_div(x, y)
 
 
 @kc.func

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 import kernelcore as kc
 from kernelcore import ScopedCapture as ScopedCapture
-from kernelcore import ScopedDevice as ScopedDevice
 from kernelcore import ScopedMemoryTracker as ScopedMemoryTracker
 from kernelcore import ScopedStream as ScopedStream
 from kernelcore import ScopedTimer as ScopedTimer
-from kernelcore import map as map
 from kernelcore.base.errors import KernelArgumentError
+from kernelcore.compat.warp.runtime import ScopedDevice as ScopedDevice
+from kernelcore.compat.warp.semantics import DIALECT
+from kernelcore.language.dialect import written_in
+
+
+def map(function: Any, *inputs: Any, **options: Any) -> Any:
+    """``kernelcore.map``; functions of Python have Warp's operators, see ``semantics``."""
+    own = written_in(function, DIALECT) if isinstance(function, FunctionType) else function
+    return kc.map(own, *inputs, **options)
 
 
 def _require(condition: bool, what: str, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""Operators between scalars in kernels of a dialect: calls of its functions."""
+"""Operators between numbers in kernels of a dialect: calls of its functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value
+from kernelcore.frontend.values.value import ArrayView, Static, Value
 
-_NO_SCALARS = (ArrayView, CompositeValue, Static, tuple)
+_NO_NUMBERS = (ArrayView, Static, tuple)
 
 
 def operator_of_dialect(
@@ -19,7 +19,7 @@ def operator_of_dialect(
     """``left op right`` as the dialect of the text has it; None where that is as everywhere."""
     dialect = scope.names.dialect
     function = None if dialect is None else dialect.operators.get(type(op).__name__)
-    if function is None or isinstance(left, _NO_SCALARS) or isinstance(right, _NO_SCALARS):
+    if function is None or isinstance(left, _NO_NUMBERS) or isinstance(right, _NO_NUMBERS):
         return None
     if isinstance(left, UntypedLiteral) and isinstance(right, UntypedLiteral):
         if not function.takes(left.value, right.value):

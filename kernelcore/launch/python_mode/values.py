@@ -104,11 +104,10 @@ def composite_op(name: str, args: tuple[Any, ...]) -> Any:
 
 
 def binary(name: str | tuple[Function, str], a: Any, b: Any) -> Any:
-    """An operator between two values; a function first, if a dialect has one for scalars."""
+    """An operator between two values; a function first, if a dialect has one for them."""
     if isinstance(name, tuple):
         function, name = name
-        is_scalar = not any(isinstance(v, Composite | StructValue) for v in (a, b))
-        if is_scalar and function.takes(a, b):
+        if not any(isinstance(v, StructValue) for v in (a, b)) and function.takes(a, b):
             return _called(function, (a, b), {})
     if _is_number(a) and _is_number(b):
         if name in _SYMBOLS:

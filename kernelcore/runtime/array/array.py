@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -35,11 +35,12 @@ from kernelcore.runtime.stream import current_stream
 
 # ``array_html`` is for notebooks; the others import this module.
 if TYPE_CHECKING:
-    from kernelcore.runtime.array import annotations, array_html, creation
+    from kernelcore.runtime.array import annotations, array_html, creation, indexed_array
 else:
     annotations = Deferred("kernelcore.runtime.array.annotations")
     array_html = Deferred("kernelcore.runtime.array.array_html")
     creation = Deferred("kernelcore.runtime.array.creation")
+    indexed_array = Deferred("kernelcore.runtime.array.indexed_array")
 
 
 # What users need of an array; completion offers these, and the rest is for kernelcore.
@@ -238,6 +239,9 @@ class Array(ElementOperators, GradientMemory):
         return view
 
     def __getitem__(self, index: Any) -> Any:
+        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        if parts and all(isinstance(part, Array) for part in parts):
+            return indexed_array.IndexedArray(self, parts)
         index = index_of(index, self.ndim)
         found = self._data[(*index, ...)]
         if any(isinstance(one, slice) for one in index):
