@@ -57,11 +57,11 @@ def simulate(size: int, frames: int, steps: int) -> list[np.ndarray]:
 
 
 def main(small: bool) -> FuncAnimation:
-    size, frames, steps = (96, 12, 200) if small else (256, 40, 400)
+    size, frames, steps = (96, 12, 200) if small else (256, 20, 800)
     found = simulate(size, frames, steps)
     print(f"{size} x {size} points, {frames * steps} steps: mean {found[-1].mean():.4f}")
 
-    figure, axis = plt.subplots(figsize=(4.8, 4.8), constrained_layout=True)
+    figure, axis = plt.subplots(figsize=(3.6, 3.6), constrained_layout=True)
     image = axis.imshow(found[-1], cmap="magma", vmin=0.0, vmax=0.4)
     axis.axis("off")
     figure.savefig("reaction_diffusion.png", dpi=80)
