@@ -45,6 +45,42 @@ def ordered(a: kc.float64, b: kc.float64):
     return b * a, kc.cos(a - b)
 
 
+@kc.func
+def nudge(x: kc.ref[kc.float64], by: kc.float64):
+    if by > 0.6:
+        x = kc.sin(by)
+        return
+    for _ in range(2):
+        x += 0.3 * kc.cos(x * by)
+
+
+@kc.func
+def advance(x: kc.ref[kc.float64], y: kc.ref[kc.float64]) -> kc.float64:
+    old = x
+    x = 0.5 * y + 0.2 * kc.sin(x)
+    nudge(y, old)
+    return old * y
+
+
+def nudged(x: float, by: float) -> float:
+    """``nudge`` of plain Python, which returns what a call assigns."""
+    if by > 0.6:
+        return np.sin(by)
+    for _ in range(2):
+        x += 0.3 * np.cos(x * by)
+    return x
+
+
+def advanced(x: float, y: float) -> tuple[float, float, float]:
+    """``advance`` of plain Python: the result, and what a call assigns."""
+    changed = nudged(y, x)
+    return x * changed, 0.5 * y + 0.2 * np.sin(x), changed
+
+
+# What stands before it is for kernels, and after it for plain Python.
+_IN_PYTHON = "  # in Python: "
+
+
 @dataclass
 class Generator:
     """Writes one kernel; ``floats`` are the names that are set on every path."""
@@ -89,7 +125,9 @@ class Generator:
     def condition(self) -> str:
         value = self.rng.choice(self.floats)
         limit = round(self.rng.uniform(-0.8, 0.8), 3)
-        return f"{value} {self.rng.choice('<>')} {limit}"
+        test = f"{value} {self.rng.choice('<>')} {limit}"
+        # Numbers are conditions.
+        return self.rng.choice([test] * 6 + [f"m and {test}", f"m & 1 or {test}", "not m"])
 
     def block(self, depth: int, in_loop: bool) -> None:
         known = list(self.floats)
@@ -100,9 +138,10 @@ class Generator:
     def statement(self, depth: int, in_loop: bool) -> None:
         self.budget -= 1
         choices: list[Callable[[int, bool], None]] = [self.assign, self.store, self.assign]
+        choices.append(self.rng.choice([self.update, self.update, self.local_array]))
         choices.append(self.scatter if self.rng.random() < 0.7 else self.store)
         if depth < 4 and self.budget > 0:
-            choices += [self.branch, self.for_loop, self.while_loop]
+            choices += [self.branch, self.for_loop, self.while_loop, self.tuple_loop]
         if in_loop:
             choices.append(self.leave)
         elif depth == 2 and self.rng.random() < 0.3:
@@ -113,7 +152,12 @@ class Generator:
         r = self.rng.random()
         if r < 0.1:
             first, second = self.name("v"), self.name("v")
-            self.line(depth, f"{first}, {second} = ordered({self.leaf()}, {self.expression()})")
+            pair = f"{self.leaf()}, {self.expression()}"
+            if self.rng.random() < 0.5:
+                name = self.name("q")
+                self.line(depth, f"{name} = ({pair})")
+                pair = f"*{name}"
+            self.line(depth, f"{first}, {second} = ordered({pair})")
             self.floats += [first, second]
         elif r < 0.4:
             target = self.name("v")
@@ -123,6 +167,35 @@ class Generator:
             target = self.rng.choice(self.floats)
             operator = self.rng.choice(["=", "+=", "-=", "*="])
             self.line(depth, f"{target} {operator} kc.sin({self.expression()})")
+
+    def update(self, depth: int, in_loop: bool) -> None:
+        """A call that assigns its arguments: variables, or elements of this thread."""
+        places = [*self.floats, "o[i]", f"h[i, {self.rng.randrange(ROW)}]"]
+        first, second = self.rng.sample(places, 2)
+        if self.rng.random() < 0.6:
+            value = self.expression(1)
+            call, meant = f"nudge({first}, {value})", f"{first} = nudged({first}, {value})"
+        else:
+            result = self.name("v")
+            call = f"{result} = advance({first}, {second})"
+            meant = f"{result}, {first}, {second} = advanced({first}, {second})"
+            self.floats.append(result)
+        self.line(depth, f"{call}{_IN_PYTHON}{meant}")
+
+    def local_array(self, depth: int, in_loop: bool) -> None:
+        """An array of this thread."""
+        name = self.name("z")
+        self.line(depth, f"{name} = kc.zeros(3, dtype=kc.float64)")
+        self.line(depth, f"{name}[m % 3] += kc.sin({self.expression()})")
+        self.line(depth, f"{name}[1] -= {self.leaf()} * {name}[(m + 1) % 3]")
+        self.floats += [f"{name}[{k}]" for k in self.rng.sample(range(3), 2)]
+
+    def tuple_loop(self, depth: int, in_loop: bool) -> None:
+        """A loop over values."""
+        value, values = self.name("u"), ", ".join(self.expression(2) for _ in range(2))
+        self.line(depth, f"for {value} in ({values}, 0.4):")
+        self.line(depth + 1, f"{self.rng.choice(self.floats)} += 0.2 * kc.sin({value})")
+        self.block(depth + 1, True)
 
     def store(self, depth: int, in_loop: bool) -> None:
         target = self.rng.choice(["o[i]", "h[i, k]", f"h[i, {self.rng.randrange(ROW)}]"])
@@ -152,7 +225,9 @@ class Generator:
     def for_loop(self, depth: int, in_loop: bool) -> None:
         index = self.name("k")
         bounds = self.rng.choice(["m", "1, m + 1", "m, -1, -1", "3", "0, 2 * m, 2"])
-        self.line(depth, f"for {index} in range({bounds}):")
+        loop = f"range({bounds})"
+        loop = f"reversed({loop})" if self.rng.random() < 0.2 else loop
+        self.line(depth, f"for {index} in {loop}:")
         scale = f"0.1 * kc.float64({index})"
         self.line(depth + 1, f"{self.rng.choice(self.floats)} += {scale}")
         self.block(depth + 1, True)
@@ -199,6 +274,8 @@ def kernel(seed: int, statements: int = 5) -> kc.Kernel:
         "I": kc.int32,
         "settle": settle,
         "ordered": ordered,
+        "nudge": nudge,
+        "advance": advance,
     }
     return kc.kernel(define(source(seed, statements), seed, types))
 
@@ -211,6 +288,9 @@ class HostLanguage:
 
     def tid(self) -> int:
         return self.point
+
+    def zeros(self, count: int, dtype: object) -> Any:
+        return np.zeros(count)
 
     def atomic_add(self, array: Any, index: int, value: float) -> None:
         array[index] += value
@@ -225,12 +305,21 @@ class HostLanguage:
         return getattr(kc, name)
 
 
+def _for_python(line: str) -> str:
+    """``line`` with what it means in plain Python, where that is said."""
+    indent = line[: len(line) - len(line.lstrip())]
+    code, mark, meant = line.partition(_IN_PYTHON)
+    return f"{indent}{meant}" if mark else code
+
+
 def run_in_python(seed: int, args: list[Any]) -> None:
     """Run kernel ``seed`` as plain Python over ``POINTS`` grid points, on ``args`` in place."""
     language = HostLanguage()
     names = {"kc": language, "settle": settle, "ordered": ordered}
+    names |= {"nudged": nudged, "advanced": advanced}
     names.update(dict.fromkeys(("A", "A2", "AI", "I")))
-    function = define(source(seed), seed, names)
+    lines = [_for_python(line) for line in source(seed).splitlines(keepends=True)]
+    function = define("".join(lines), seed, names)
     for language.point in range(POINTS):
         function(*args)
 
