@@ -315,14 +315,16 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         for r in op.results
     )
     marks = [b.operand < 0 or batched[b.operand] for b in op.bindings]
-    func = with_checks(batch_func(op.func, marks))
+    # Instances are then neighbours of one row, which gangs run.
+    is_point = op.func.grid_rank == 0 and set(op.grid) == {Extent.literal(1)}
+    func = with_checks(batch_func(op.func, marks, is_point=is_point))
     return Operation(
         func,
         tuple(operand(i, o, batched[i]) for i, o in enumerate(op.operands)),
         results,
         op.visible,
         tuple(binding(b) for b in op.bindings),
-        (size, *moved(op.grid)),
+        (size,) if is_point else (size, *moved(op.grid)),
         covered=tuple(
             GridIndexedAxis(c.parameter, c.axis + marks[c.parameter], c.grid_axis + 1)
             for c in op.covered

@@ -13,11 +13,12 @@ from kernelcore.ir.walk import rewrite
 from kernelcore.language.types import ArrayType, Scalar, Type
 
 
-def batch(func: Func, batched: Sequence[bool]) -> Func:
+def batch(func: Func, batched: Sequence[bool], *, is_point: bool = False) -> Func:
     """``func`` per instance of a batch; the instance is launch axis 0.
 
-    A parameter marked in ``batched`` gets a leading dimension, a value becomes an array of one
-    dimension; every other parameter is shared by all instances.
+    It is the only one where ``func`` ``is_point``: it is launched over one point, and does not ask
+    for its index. A parameter marked in ``batched`` gets a leading dimension, a value becomes an
+    array of one dimension; every other parameter is shared by all instances.
     """
     builder = Builder()
     builder.loc = func.loc
@@ -34,7 +35,9 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
             given.append((builder.emit(LOAD, params[-1], instance, name=param.name),))
     eqns = rewrite(instantiate(func, given), _shifted).eqns
     body = Region(tuple(params), (*builder.eqns, *eqns))
-    return replace(func, name=f"{func.name}_batch", body=body, grid_rank=func.rank + 1)
+    return replace(
+        func, name=f"{func.name}_batch", body=body, grid_rank=1 if is_point else func.rank + 1
+    )
 
 
 def _batched(type_: Type) -> ArrayType:
