@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+# The pages of the gallery show neither bars of progress nor what Paddle says on import.
+os.environ.setdefault("TQDM_DISABLE", "1")
+warnings.filterwarnings("ignore", "No ccache found")
 # One of the examples cuts its grid over the devices of JAX.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 

@@ -50,7 +50,7 @@ def total(u: torch.Tensor, f: torch.Tensor) -> torch.Tensor:
 def with_torch(image: Any, noisy: Any) -> tuple[Any, Any]:
     u = torch.tensor(image, requires_grad=True)
     value = total(u, torch.from_numpy(noisy))
-    return value, torch.autograd.grad(value, u)[0].numpy()
+    return value.item(), torch.autograd.grad(value, u)[0].numpy()
 
 
 @jax.jit
