@@ -25,9 +25,11 @@ from kernelcore.runtime.stream import current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
+    from kernelcore.launch import infer_types
     from kernelcore.launch.executable import Executable
     from kernelcore.launch.python_mode import run as python_run
 else:
+    infer_types = Deferred("kernelcore.launch.infer_types")
     python_run = Deferred("kernelcore.launch.python_mode.run")
 
 Dims = int | Sequence[int]
@@ -203,10 +205,8 @@ def check_count(kernel: Kernel, found: int) -> None:
         KernelArgumentError: Naming the kernel.
     """
     if found != len(kernel.parameters):
-        raise KernelArgumentError(
-            f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
-            kernel.loc,
-        )
+        text, remedy = infer_types.wrong_count(kernel.name, kernel.parameters, found)
+        raise KernelArgumentError(text, kernel.loc, remedy)
 
 
 def is_element(arg: object) -> bool:

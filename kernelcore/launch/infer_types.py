@@ -133,14 +133,23 @@ def argument_types(
         KernelTypeError: Another number of arguments, or one whose type is not known.
     """
     if len(args) != len(parameters):
-        raise KernelTypeError(
-            f"{name}(): expected {len(parameters)} arguments, found {len(args)}",
-            remedy=f"its parameters are {', '.join(p.name for p in parameters)}",
-        )
+        text, remedy = wrong_count(name, parameters, len(args))
+        raise KernelTypeError(text, remedy=remedy)
     return [
         p.type if p.type is not None else _argument_type(name, p, arg)
         for p, arg in zip(parameters, args, strict=True)
     ]
+
+
+def wrong_count(name: str, parameters: Sequence[Parameter], found: int) -> tuple[str, str]:
+    """What is wrong with another number of arguments than there are parameters, and the remedy."""
+    count, names = len(parameters), ", ".join(p.name for p in parameters)
+    return (
+        f"{name}(): expected {count} argument{'s' * (count != 1)} ({names}), found {found}",
+        "pass one argument per parameter, inputs first, then outputs"
+        if found
+        else f"pass the arguments after the grid: kc.launch({name}, dim, inputs, outputs)",
+    )
 
 
 def input_types(

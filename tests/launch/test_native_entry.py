@@ -117,6 +117,24 @@ def test_a_grid_is_needed_in_every_launch() -> None:
         kc.launch(kernel, 3, [x, 2.0, x])
 
 
+@kc.kernel
+def scaled_any(x: kc.array[Any], a: Any, y: kc.array[Any]):
+    i = kc.tid()
+    y[i] = a * x[i]
+
+
+def test_a_grid_that_was_forgotten_is_asked_for() -> None:
+    x = np.ones(3, np.float32)
+    for inputs, outputs in (([x, 2.0, x], []), ([x, 2.0], [x]), ((x, 2.0, x), ())):
+        with pytest.raises(kc.KernelArgumentError, match="found ndarray") as caught:
+            kc.launch(scaled, cast(Any, inputs), outputs)
+        assert "pass the launch shape before the arguments" in str(caught.value)
+    for kernel in (scaled, scaled_any):
+        with pytest.raises(kc.KernelError) as refused, kc.Tape():
+            kc.launch(kernel, cast(Any, [x, 2.0, x]))
+        assert "after the grid: kc.launch(scaled" in str(refused.value)
+
+
 def test_launches_that_name_the_cpu_stay_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, x = kc.Kernel(scaled.pyfunc), np.ones(3, np.float32)
     kc.launch(kernel, 3, [x, 2.0, x], device="cpu")

@@ -328,7 +328,7 @@ def test_read_only_memory_is_never_written(make: Callable[[], Any]) -> None:
         (-1, "grid: expected extents of at least 0, found -1"),
         (2**31, r"grid: expected extents below 2\*\*31, found 2147483648"),
         ((1,) * 20, "grid: expected 1 dimension, found 9"),
-        ("4", "grid: expected an int or a tuple of ints"),
+        ("4", "grid: expected an int or a tuple of ints, found str"),
         (4.0, "grid: expected an int or a tuple of ints"),
     ],
 )

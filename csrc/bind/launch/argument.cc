@@ -29,16 +29,6 @@ std::string text_of(nb::handle object) {
   return nb::cast<std::string>(text);
 }
 
-std::string type_name(PyObject* object) {
-  nb::object name =
-      nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__"));
-  if (!name.is_valid()) {
-    PyErr_Clear();
-    return "object";
-  }
-  return text_of(name);
-}
-
 // The dtype as the array's own library prints it, without the library's name.
 std::string dtype_text(PyObject* object, int dtype) {
   nb::object attribute = nb::steal(PyObject_GetAttrString(object, "dtype"));
@@ -156,6 +146,16 @@ nb::object element_of(PyObject* object) {
 }
 
 }  // namespace
+
+std::string type_name(PyObject* object) {
+  nb::object name =
+      nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__"));
+  if (!name.is_valid()) {
+    PyErr_Clear();
+    return "object";
+  }
+  return text_of(name);
+}
 
 std::string take_python_error() {
   if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();

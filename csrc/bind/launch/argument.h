@@ -30,6 +30,9 @@ void require_lent(const LaunchDescriptor& descriptor, size_t index, const Lender
 void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target);
 
+/// The name of the type of `object`.
+std::string type_name(PyObject* object);
+
 /// The text of the current Python error, which is cleared.
 std::string take_python_error();
 

@@ -22,12 +22,13 @@ namespace kernelcore::bind {
 namespace {
 
 int64_t extent_of(const LaunchDescriptor& descriptor, PyObject* object) {
-  constexpr const char* kHelp = "pass the launch shape, such as dim=n or dim=(n, m)";
+  constexpr const char* kHelp =
+      "pass the launch shape before the arguments, such as dim=n or dim=(n, m)";
   nb::object number = nb::steal(PyNumber_Index(object));
   if (!number.is_valid()) {
+    PyErr_Clear();
     throw descriptor.launch_error(
-        "grid: expected an int or a tuple of ints, found neither (" + take_python_error() + ")",
-        kHelp);
+        "grid: expected an int or a tuple of ints, found " + type_name(object), kHelp);
   }
   int overflow = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
@@ -77,8 +78,9 @@ PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle di
       block_(descriptor),
       views_(descriptor.slots.size()) {
   size_t count = descriptor.slots.size();
-  check_count(descriptor, arguments_.size());
+  // First: without the grid, the arguments are taken for it.
   launch_ = read_dims(descriptor, dims);
+  check_count(descriptor, arguments_.size());
   // Values first: their conversion may run Python code, which could change arrays already read.
   for (size_t i = 0; i < count; ++i) {
     const ParameterSlot& slot = descriptor.slots[i];
