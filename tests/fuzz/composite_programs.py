@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from tests.fuzz.programs import POINTS, ROW, Generator, define, ordered, settle
+from tests.fuzz.programs import POINTS, ROW, Generator, advance, define, nudge, ordered, settle
 
 HEADER = """\
 def kernel_{seed}(
@@ -69,6 +69,11 @@ class CompositeGenerator(Generator):
     def place(self) -> str:
         """An index of a component."""
         return self.rng.choice(["0", "1", "2", "(m * m) % 3", "idx[i] % 3"])
+
+    def places(self) -> list[str]:
+        """Elements of this thread, components and fields."""
+        column = self.rng.randrange(ROW)
+        return [f"h[i, {column}]", "o[i].y", "q.mass", "q.velocity.z", "u.x", "v[m % 3]"]
 
     def row(self) -> str:
         """A view of the elements of ``h`` that belong to this thread."""
@@ -210,6 +215,8 @@ def kernel(seed: int) -> kc.Kernel:
         "smooth": smooth,
         "settle": settle,
         "ordered": ordered,
+        "nudge": nudge,
+        "advance": advance,
     }
     return kc.kernel(define(source(seed), seed, names))
 

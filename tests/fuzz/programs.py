@@ -168,10 +168,13 @@ class Generator:
             operator = self.rng.choice(["=", "+=", "-=", "*="])
             self.line(depth, f"{target} {operator} kc.sin({self.expression()})")
 
+    def places(self) -> list[str]:
+        """Elements of this thread."""
+        return ["o[i]", f"h[i, {self.rng.randrange(ROW)}]"]
+
     def update(self, depth: int, in_loop: bool) -> None:
         """A call that assigns its arguments: variables, or elements of this thread."""
-        places = [*self.floats, "o[i]", f"h[i, {self.rng.randrange(ROW)}]"]
-        first, second = self.rng.sample(places, 2)
+        first, second = self.rng.sample([*self.floats, *self.places()], 2)
         if self.rng.random() < 0.6:
             value = self.expression(1)
             call, meant = f"nudge({first}, {value})", f"{first} = nudged({first}, {value})"
