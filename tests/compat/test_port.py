@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 
 import kernelcore as kc
+import kernelcore.compat.warp as wp
 from kernelcore.__main__ import main
 from kernelcore.compat.warp.port import read_program
 from kernelcore.compat.warp.port.differences import DIFFERENCES
 from kernelcore.compat.warp.port.imports import with_own_imports
 from kernelcore.compat.warp.port.reading import FileReport
+from kernelcore.language.function import Function
 from tests.helpers.environment import ROOT
 
 PROGRAMS = Path(__file__).parent / "port_programs"
@@ -157,6 +159,11 @@ def test_reading_runs_nothing(tmp_path: Path) -> None:
     )
     (report,) = read_program(tmp_path)
     assert [(f.line, f.name) for f in report.findings] == [(6, "%")]
+
+
+def test_every_function_of_its_own_is_in_the_table_of_differences() -> None:
+    own = {n for n, f in vars(wp).items() if isinstance(f, Function) and f is not getattr(kc, n, f)}
+    assert own <= {name for d in DIFFERENCES for name in d.names}
 
 
 def test_the_page_has_the_table_of_differences() -> None:

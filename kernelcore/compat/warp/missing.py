@@ -102,6 +102,21 @@ REASONS = (
         "use ScopedTimer, kernelcore.explain, or NVIDIA's profilers",
     ),
     Reason(
+        r"cast",
+        "bits of numbers are not reinterpreted in kernels",
+        "view the array with arr.view(dtype) on the host, or convert with int() and float()",
+    ),
+    Reason(
+        r"closest_point_edge_edge|intersect_tri_tri",
+        "this query is not supported",
+        "write it as a function of kernels, with @wp.func",
+    ),
+    Reason(
+        r"block_dim|fixedarray",
+        "threads do not share a block",
+        "make arrays of fixed size in a kernel with zeros(shape=(3, 4), dtype=float)",
+    ),
+    Reason(
         r"dense_\w+",
         "dense factorizations in shared memory are not supported",
         "write the loops of the factorization in the kernel",

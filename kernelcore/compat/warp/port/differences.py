@@ -72,7 +72,9 @@ class Difference:
 
 
 DIFFERENCES = (
-    Difference(("/",), "of integers", integers, "an error (`//` rounds down)", "-3 for -7 and 2"),
+    Difference(
+        ("/", "cw_div"), "of integers", integers, "an error (`//` rounds down)", "-3 for -7 and 2"
+    ),
     Difference(
         ("%", "mod"),
         "of operands with different signs",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+
 from kernelcore.base.errors import KernelError
 from kernelcore.builtins.declare import Builtin
 from kernelcore.compat.warp.port.names import value_of
@@ -301,7 +303,8 @@ def bindings(function: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
 
 def _evaluated(function: Callable[..., Any], samples: list[Any]) -> ValueType:
     try:
-        return type_of_value(function(*samples))
+        with np.errstate(all="ignore"):
+            return type_of_value(function(*samples))
     except (KernelError, ArithmeticError, TypeError, ValueError, IndexError):
         return None
 

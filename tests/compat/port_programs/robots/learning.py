@@ -62,6 +62,20 @@ def delayed(age: wp.array(dtype=wp.uint8), out: wp.array(dtype=wp.uint8)):
     out[i] = age[i] / wp.uint8(2) + age[i] % wp.uint8(3)  # port: differs /
 
 
+@wp.kernel
+def bits(address: wp.uint64, n: int, out: wp.array(dtype=int)):
+    i = wp.tid()
+    a = wp.array(ptr=address, shape=(n,), dtype=float)  # port: missing array(ptr=)
+    out[i] = wp.cast(a[i], int)  # port: missing cast
+
+
+@wp.kernel
+def halved(v: wp.array(dtype=wp.vec3i), w: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.vec3i)):
+    i = wp.tid()
+    out[i] = v[i] / 2 + wp.vec3i(w[i] / 2.0)  # port: differs /
+    out[i] = wp.cw_div(v[i], out[i]) + wp.vec3i(wp.cw_div(w[i], w[i]))  # port: differs cw_div
+
+
 jax_triple = jax_kernel(triple)  # port: differs jax_kernel
 jax_both = ffi_kernel(sum_and_product, num_outputs=2)
 jax_dims = functools.partial(jax_kernel, launch_dims=4)
