@@ -146,6 +146,17 @@ def recorded(run: Callable[..., Any], arguments: Arguments) -> Callable[..., Any
     return traced
 
 
+def _recorded_call(call: Callable[..., Any], label: str) -> Callable[..., Any]:
+    """``call``, which torch's profiler shows as ``label`` around the operator of its content."""
+    record = torch.profiler.record_function
+
+    def recorded_call(*args: Any, **kwargs: Any) -> Any:
+        with record(label):
+            return call(*args, **kwargs)
+
+    return recorded_call
+
+
 class Call:
     """Calls of an operator that native code does not take.
 
@@ -201,7 +212,7 @@ class Call:
         """
         slow = self.checked if self.arguments.is_flat else self.of_operands
         if through_dispatcher:
-            return slow
+            return _recorded_call(slow, self.operation.func.label)
         name = self.operation.func.name
         differentiated = self.differentiated if self.wide else self.numbers.differentiated
         names = self.names if changed is not None else None

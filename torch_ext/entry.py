@@ -115,7 +115,8 @@ def torch_op(
             their launch index.
         defaults: Values of parameters that calls may leave out, by name.
         profiled: Whether eager calls go through torch's dispatcher, so that its profiler records
-            them; they take longer. Calls from compiled graphs are always recorded.
+            them, with the kernel's name, file and line; they take longer. Calls from compiled
+            graphs are always recorded.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, given by position or by name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -232,5 +233,7 @@ def test_profiled_operators_are_events():
     x = leaf(3)
     with profile(acc_events=True) as profiler:
         y = op(x, 2.0)
-    assert any("kernelcore::quadratic" in e.key for e in profiler.key_averages())
+    names = [e.key for e in profiler.key_averages()]
+    assert any(n.startswith("kernelcore::quadratic") for n in names)
+    assert any(re.fullmatch(r"quadratic \(torch_kernels\.py:\d+\)", n) for n in names)
     torch.testing.assert_close(y, 2 * x * x)
