@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.ffi
 from jax.interpreters import mlir
+
+if TYPE_CHECKING:
+    from jax.extend.core import Primitive
+else:
+    # The package jax.extend imports Pallas: 14 ms of 250 that a first call of a kernel takes.
+    Primitive = type(jax.lax.add_p)
 
 
 def varying_axes(x: Any) -> frozenset[Any]:

@@ -15,10 +15,10 @@ from typing import Any
 
 import jax.ffi
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
+from jax_ffi import compat
 from jax_ffi.attributes import launch_attributes
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, result_avals
@@ -28,7 +28,7 @@ from kernelcore.operators import Operation, Role, as_array, evaluate
 jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
 
 # The same launch, of arrays with an axis behind those of the grid.
-_partitioned_p = Primitive("kernelcore_partitioned_launch")
+_partitioned_p = compat.Primitive("kernelcore_partitioned_launch")
 _partitioned_p.multiple_results = True
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -24,7 +23,7 @@ from kernelcore.operators import (
     usable_splits,
 )
 
-launch_p = Primitive("kernelcore_launch")
+launch_p = compat.Primitive("kernelcore_launch")
 launch_p.multiple_results = True
 
 

@@ -15,9 +15,9 @@ import jax
 import jax.ffi
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from jax_ffi import compat
 from jax_ffi.arguments import Operands
 from jax_ffi.partition import is_partitionable
 from jax_ffi.platforms import CODE
@@ -26,7 +26,7 @@ from jax_ffi.registration import GRAPH_TARGETS, TARGET
 from jax_ffi.replay import Layout, layout, program_attributes, slot_results
 from kernelcore.operators import Extent, Operation, Program, Result, Slot, cached_property, evaluate
 
-program_p = Primitive("kernelcore_program")
+program_p = compat.Primitive("kernelcore_program")
 program_p.multiple_results = True
 
 
