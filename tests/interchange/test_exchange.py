@@ -92,6 +92,10 @@ def test_jax_takes_data_arrays() -> None:
     np.testing.assert_array_equal(np.asarray(kept), expected)
 
 
-def test_an_array_that_is_not_initialized_is_refused() -> None:
+def test_what_is_no_array_with_memory_is_refused() -> None:
+    export, tensor = exchange_api().export, ctypes.byref(ctypes.c_void_p())
     with pytest.raises(TypeError, match="not initialized"):
-        exchange_api().export(kc.Array.__new__(kc.Array), ctypes.byref(ctypes.c_void_p()))
+        export(kc.ArrayMemory.__new__(kc.ArrayMemory), tensor)
+    for other in (kc.array[float], object(), 3):
+        with pytest.raises(TypeError, match="expected an array of kernelcore"):
+            export(other, tensor)

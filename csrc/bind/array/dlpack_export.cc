@@ -210,7 +210,12 @@ int succeeds(Function&& function) noexcept {
 
 int export_object(void* object, DLManagedTensorVersioned** out) {
   return succeeds([&] {
-    const ArrayMemory* memory = array_memory_of(static_cast<PyObject*>(object));
+    auto* array = static_cast<PyObject*>(object);
+    if (!is_array_memory(Py_TYPE(array))) {
+      PyErr_SetString(PyExc_TypeError, "expected an array of kernelcore");
+      throw nb::python_error();
+    }
+    const ArrayMemory* memory = array_memory_of(array);
     if (memory == nullptr) {
       PyErr_SetString(PyExc_TypeError, "an array that is not initialized");
       throw nb::python_error();
