@@ -27,7 +27,7 @@ EXACT = {
 # Programs that are refused, and a part of the error.
 REFUSED = {
     "arrays_at_addresses_in_kernels": "a kernel cannot call 'wp.array'",
-    "conversions_with_cast": "no attribute 'cast'",
+    "conversions_with_cast": "kernelcore has no cast",
 }
 
 
@@ -241,3 +241,17 @@ def test_segments_are_sorted() -> None:
     wp.utils.segmented_sort_pairs(keys, values, 6, wp.array([0, 3, 6], dtype=int))
     assert keys.numpy()[:6].tolist() == [1, 2, 3, 7, 8, 9]
     assert values.numpy()[:6].tolist() == [1, 2, 0, 5, 4, 3]
+
+
+def test_what_is_missing_is_named_in_kernels() -> None:
+    @wp.kernel
+    def kernel(x: wp.array(dtype=float)):
+        t = wp.tile_load(x, 3)
+        x[0] = float(wp.cast(x[0], wp.uint32)) + t[0]
+
+    with pytest.raises(kc.KernelNameError, match="2 errors") as caught:
+        _ = kernel.func
+    text = str(caught.value)
+    assert "write a loop over the tile in the kernel" in text
+    assert "array.view(dtype)" in text
+    assert "did you mean" not in text

@@ -132,6 +132,16 @@ REASONS = (
         "this belongs to the compiler of Warp",
         "catch KernelError, and use get_logger and config",
     ),
+    Reason(
+        r"cast",
+        "a kernel does not take the bits of a number for those of another type",
+        "pass both views of the memory, array.view(dtype), or write the few lines in func_native",
+    ),
+    Reason(
+        r"closest_point_edge_edge|intersect_tri_tri",
+        "this function of geometry is not there",
+        "copy its lines from a book into a function",
+    ),
 )
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelcore.base.errors import KernelNameError, reduction_remedy, suggestion
+from kernelcore.base.errors import (
+    KernelAttributeError,
+    KernelNameError,
+    SrcLoc,
+    reduction_remedy,
+    suggestion,
+)
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import Static, describe_object
@@ -33,7 +39,7 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 return MISSING
             found = note_attribute(owner, attr)
             if found is UNNOTED:
-                found = getattr(owner, attr, MISSING)
+                found = _attribute(owner, attr, scope.loc(node))
             if found is MISSING:
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
@@ -44,6 +50,16 @@ def static_object(scope: Scope, node: ast.expr) -> object:
             return found
         case _:
             return MISSING
+
+
+def _attribute(owner: object, attr: str, loc: SrcLoc | None) -> object:
+    """An attribute, or ``MISSING``; an owner that says what to use instead is quoted."""
+    try:
+        return getattr(owner, attr)
+    except KernelAttributeError as error:
+        raise KernelNameError(error.message, loc, error.remedy) from None
+    except AttributeError:
+        return MISSING
 
 
 def with_places(scope: Scope, node: ast.Call) -> ast.Call:
