@@ -81,6 +81,14 @@ def write_tables(app: Sphinx) -> None:
             page.write_text(text)
 
 
+def hide_decisions(app: Sphinx, _tree: object) -> None:
+    """Keep decisions out of the sidebar of every page: the list of them links to each."""
+    page = app.env.docname
+    if page.startswith("decisions/") and page != "decisions/README":
+        app.env.metadata[page]["orphan"] = "true"
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("doctree-read", hide_decisions)
     app.connect("builder-inited", write_tables)

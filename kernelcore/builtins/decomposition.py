@@ -114,7 +114,7 @@ def _next_direction(u: V3, a: V3) -> Any:
 
 @library()
 def qr3(A: Matrix3) -> Any:
-    """The QR decomposition ``A = Q * R``.
+    """``Q, R`` of the QR decomposition ``A = Q * R``.
 
     Args:
         A: A 3x3 matrix of floats.
@@ -144,7 +144,7 @@ def qr3(A: Matrix3) -> Any:
 
 @library()
 def eig3(A: Matrix3) -> Any:
-    """The eigenvalues and eigenvectors of a symmetric matrix: ``A = Q * diag(d) * transpose(Q)``.
+    """``Q, d``, eigenvectors and eigenvalues: a symmetric ``A = Q * diag(d) * transpose(Q)``.
 
     Args:
         A: A 3x3 matrix of floats; its symmetric part is decomposed.
@@ -216,7 +216,7 @@ def _column_rotation(a: V, b: V, u: V, v: V) -> Any:
 
 @library()
 def svd3(A: Matrix3) -> Any:
-    """The singular value decomposition ``A = U * diag(sigma) * transpose(V)``.
+    """``U, sigma, V`` of the decomposition ``A = U * diag(sigma) * transpose(V)``.
 
     Args:
         A: A 3x3 matrix of floats.
@@ -257,7 +257,7 @@ def svd3(A: Matrix3) -> Any:
 
 @library()
 def svd2(A: Matrix2) -> Any:
-    """The singular value decomposition ``A = U * diag(sigma) * transpose(V)``.
+    """``U, sigma, V`` of the decomposition ``A = U * diag(sigma) * transpose(V)``.
 
     Args:
         A: A 2x2 matrix of floats.

@@ -175,7 +175,8 @@ def randi(state: State) -> Any:
 def randi(state: State, low: int, high: int) -> Any:
     """An int32 in [low, high); replaces ``state``.
 
-    It is a remainder: of a range of n values some are likelier than others by up to n / 2**32.
+    It is ``low + bits % (high - low)``, so slightly uneven: of a range of n values some are
+    likelier than others by up to n / 2**32.
     """
     word, state = _one_word(state)
     return low + int32(word % uint32(high - low)), state
@@ -190,7 +191,7 @@ def randu(state: State) -> Any:
 
 @library(updates=("state",))
 def randu(state: State, low: uint32, high: uint32) -> Any:
-    """A uint32 in [low, high); replaces ``state``. As ``randi``, it is a remainder."""
+    """A uint32, ``low + bits % (high - low)``, slightly uneven; replaces ``state``."""
     word, state = _one_word(state)
     return low + word % (high - low), state
 

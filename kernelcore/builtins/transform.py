@@ -155,7 +155,7 @@ def transform_compose(position: Vector3, rotation: Quaternion, scale: Vector3) -
 
 @library()
 def transform_decompose(m: Matrix4) -> Any:
-    """The parts that ``transform_compose`` makes a matrix of.
+    """Position, rotation and scale, of which ``transform_compose`` makes the matrix.
 
     Args:
         m: A 4x4 matrix of floats.

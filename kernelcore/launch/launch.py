@@ -53,8 +53,8 @@ def launch(
 ) -> Launch | None:
     """Run ``kernel`` once per point of the grid ``dim``.
 
-    Arrays that every thread indexes by its launch index must be as large as the launch; other
-    indices are not checked.
+    Arrays that every thread indexes by its launch index must be at least as large as the launch;
+    other indices are not checked.
 
     Args:
         kernel: The kernel, or an operator of one.
