@@ -46,6 +46,12 @@ class Host:
         return 1 if "+avx512bw" in known else 4 if "+avx" in known else NO_MASKS
 
     @property
+    def scales(self) -> bool:
+        """Whether an instruction multiplies vectors by powers of two (vscalefps, vscalefpd)."""
+        known = self.features.split(",")
+        return "+avx512f" in known and "+avx512vl" in known
+
+    @property
     def attributes(self) -> dict[str, str]:
         """LLVM attributes of every function for this processor."""
         # LLVM itself prefers half of what 512-bit units can do.

@@ -141,8 +141,12 @@ def max(e: Emit, t: Scalar, x: str, y: str) -> str:
 
 def _extremum(e: Emit, t: Scalar, first: str, x: str, y: str) -> str:
     # A comparison with a NaN in y is false, which already picks y.
-    keep = _or(e, boolean, first, _unordered(e, t, x, x)) if t.is_float else first
-    return select(e, t, keep, x, y)
+    found = select(e, t, first, x, y)
+    if not t.is_float:
+        return found
+    # Processors have this choice as one instruction, which LLVM would make a part of the next one.
+    found = call_intrinsic(e, "arithmetic.fence", t, (found,))
+    return select(e, t, _unordered(e, t, x, x), x, found)
 
 
 def clamp(e: Emit, t: Scalar, x: str, lo: str, hi: str) -> str:

@@ -40,6 +40,11 @@ class Emit(Protocol):
         ...
 
     @property
+    def scales(self) -> bool:
+        """Whether the target multiplies by a power of two in one instruction."""
+        ...
+
+    @property
     def branches(self) -> bool:
         """Whether rare cases are branches in place: calls cost registers of the target."""
         ...

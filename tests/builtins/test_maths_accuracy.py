@@ -54,11 +54,16 @@ def without_fma() -> Host:
     return dataclasses.replace(host(), cpu="x86-64" if is_x86 else "generic", features="")
 
 
-def compiled(name: str, dtype: Scalar, lanes: int, fused: bool) -> Callable[..., np.ndarray]:
-    """The machine code of ``name`` on arrays, of which it takes ``lanes`` elements at once."""
+def compiled(
+    name: str, dtype: Scalar, lanes: int, fused: bool, scales: bool = False
+) -> Callable[..., np.ndarray]:
+    """The machine code of ``name`` on arrays, of which it takes ``lanes`` elements at once.
+
+    With ``scales`` it is that for processors of this kind that have an instruction for that.
+    """
     func = one_call(OPS[name], dtype)
-    symbol = f"lanes_{name}_{dtype}_{lanes}_{fused}"
-    text = emit_lanes(func, symbol, lanes, fused)
+    symbol = f"lanes_{name}_{dtype}_{lanes}_{fused}_{scales}"
+    text = emit_lanes(func, symbol, lanes, fused, scales and host().scales)
     code = cpu.object_code(text, host() if fused else without_fma())
     pointers = [ctypes.c_void_p] * (len(func.params) + 1)
     call = ctypes.CFUNCTYPE(None, *pointers)(cpu.load(code, symbol))
@@ -137,7 +142,7 @@ def test_error_is_at_most_two_units_in_the_last_place(
     name: str, dtype: Scalar, fused: bool
 ) -> None:
     columns = operands(name, dtype)
-    found = compiled(name, dtype, LANES, fused)(*columns)
+    found = compiled(name, dtype, LANES, fused, scales=fused)(*columns)
     wanted = expected(name, dtype)
     errors = [0.0 if w is None else ulps(f, w) for f, w in zip(found, wanted, strict=True)]
     assert sum(w is not None for w in wanted) > SAMPLES
@@ -149,12 +154,13 @@ def test_error_is_at_most_two_units_in_the_last_place(
 
 @NAMES
 @DTYPES
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_bits_do_not_depend_on_lanes(name: str, dtype: Scalar, lanes: int) -> None:
+@pytest.mark.parametrize(("lanes", "scales"), [(1, False), (1, True), (4, False)])
+def test_bits_do_not_depend_on_lanes(name: str, dtype: Scalar, lanes: int, scales: bool) -> None:
     columns = operands(name, dtype)
     ref = OPS[name].ref
     assert ref is not None
-    assert_same_bits(compiled(name, dtype, lanes, fused=True)(*columns), ref(*columns), columns)
+    found = compiled(name, dtype, lanes, fused=True, scales=scales)(*columns)
+    assert_same_bits(found, ref(*columns), columns)
 
 
 # NumPy's functions have the limits of C99, annex F.

@@ -233,13 +233,16 @@ def nearest_float(value: Any, dtype: Scalar) -> Any:
     return math.copysign(float(rounded), 1 if exact > 0 else -1)
 
 
-def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
+def emit_lanes(
+    func: Func, symbol: str, lanes: int, fused: bool = native.has_fma, scales: bool = False
+) -> str:
     """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
 
     Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
-    ``fused`` says whether the target multiplies and adds in one instruction.
+    ``fused`` says whether the target multiplies and adds in one instruction, ``scales`` whether it
+    multiplies by powers of two in one.
     """
-    e = Emitter(Lanes(lanes), HANDLERS, Facts(fused=fused))
+    e = Emitter(Lanes(lanes), HANDLERS, Facts(fused=fused, scales=scales))
     for at, param in enumerate(func.params):
         e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
     e.region(func.body)

@@ -26,6 +26,11 @@ class Arithmetic(Protocol):
         """Whether 'reciprocal' is one instruction, and 'div' tests for operands that are rare."""
         ...
 
+    @property
+    def scales(self) -> bool:
+        """Whether ``scaled`` is an instruction."""
+        ...
+
     def const(self, scalar: Scalar, value: float) -> Any:
         """``value``, rounded to ``scalar``."""
         ...
@@ -48,6 +53,13 @@ class Arithmetic(Protocol):
 
     def fused_multiply_add(self, scalar: Scalar, x: Any, y: Any, z: Any) -> Any:
         """``x * y + z``, rounded once."""
+        ...
+
+    def scaled(self, scalar: Scalar, x: Any, exponent: Any) -> Any:
+        """``x * 2**exponent``, rounded once; the exponent is an integer of as many bits.
+
+        Only where it ``scales``.
+        """
         ...
 
     def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:

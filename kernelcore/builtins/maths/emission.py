@@ -17,8 +17,9 @@ from kernelcore.builtins.lowering import (
     select,
 )
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.language.types import Scalar, boolean, float32, float64, int64
+from kernelcore.language.types import Scalar, boolean, float32, float64, int32, int64
 
+INTEGERS = {32: int32, 64: int64}
 _UNARY: dict[str, Lower] = {
     "neg": composed.neg,
     "not": composed.invert,
@@ -37,9 +38,12 @@ class Emission:
     and that divisions of the target have such a case.
     """
 
-    def __init__(self, lanes: int, fused: bool, branches: bool = False) -> None:
+    def __init__(
+        self, lanes: int, fused: bool, branches: bool = False, scales: bool = False
+    ) -> None:
         self.lanes = lanes
         self.fused = fused
+        self.scales = scales
         self.branches = branches
         self.block = "entry"
         self.lines: list[str] = []
@@ -83,6 +87,16 @@ class Emission:
     def fused_multiply_add(self, scalar: Scalar, x: str, y: str, z: str) -> str:
         """``x * y + z``, rounded once."""
         return call_intrinsic(self, "fma", scalar, (x, y, z))
+
+    def scaled(self, scalar: Scalar, x: str, exponent: str) -> str:
+        """See ``Arithmetic``."""
+        integer = INTEGERS[scalar.bits]
+        count = exponent if integer == int32 else self.convert(integer, int32, exponent)
+        ty, whole = self.type(scalar), self.type(int32)
+        lanes = "" if self.lanes == 1 else f"v{self.lanes}"
+        name = f"@llvm.ldexp.{lanes}f{scalar.bits}.{lanes}i32"
+        self.declare(f"declare {ty} {name}({ty}, {whole})")
+        return self.op(f"call {ty} {name}({ty} {x}, {whole} {count})")
 
     def select(self, scalar: Scalar, condition: str, x: str, y: str) -> str:
         """``x`` where ``condition`` holds, else ``y``."""
@@ -159,7 +173,8 @@ def lowered(function: Callable[..., Value]) -> Lower:
     """``function`` as a lowering (``builtins/lowering.py``): a call that LLVM inlines."""
 
     def lower(e: Emit, t: Scalar, *operands: str) -> str:
-        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, e.fused, e.branches)
+        target = e.fused, e.branches, e.scales
+        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, *target)
         for text in texts:
             e.declare(text)
         ty = e.type(t)
@@ -170,10 +185,16 @@ def lowered(function: Callable[..., Value]) -> Lower:
 
 @cache
 def _inlined_function(
-    function: Callable[..., Value], count: int, t: Scalar, lanes: int, fused: bool, branches: bool
+    function: Callable[..., Value],
+    count: int,
+    t: Scalar,
+    lanes: int,
+    fused: bool,
+    branches: bool,
+    scales: bool,
 ) -> tuple[str, tuple[str, ...]]:
     """The symbol of ``function`` for ``count`` operands of type ``t``, and the texts it takes."""
-    on = Emission(lanes, fused, branches)
+    on = Emission(lanes, fused, branches, scales)
     result = function(*(Value(on, t, f"%x{k}") for k in range(count)))
     symbol, ty = f"{_symbol(function, t)}.v{lanes}", on.type(t)
     lines = [

@@ -19,6 +19,7 @@ class Evaluation:
 
     fused: bool
     estimates = False
+    scales = False
 
     def const(self, scalar: Scalar, value: float) -> Any:
         """``value``, rounded to ``scalar``."""
@@ -41,6 +42,10 @@ class Evaluation:
             every = cast("Callable[..., Any]", np.frompyfunc(one, 3, 1))
             return every(x, y, z).astype(scalar.numpy)
         return scalar.numpy.type(one(x, y, z))
+
+    def scaled(self, scalar: Scalar, x: Any, exponent: Any) -> Any:
+        """See ``Arithmetic``."""
+        raise NotImplementedError
 
     def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:
         """``x`` where ``condition`` holds, else ``y``."""

@@ -88,6 +88,8 @@ def power_of_two(exponent: Value, format_: Format) -> Value:
 
 def scaled(x: Value, exponent: Value) -> Value:
     """``x * 2**exponent`` for ``x`` near 1, rounded once; it may be subnormal or overflow."""
+    if x.on.scales:
+        return Value(x.on, x.type, x.on.scaled(x.type, x.raw, exponent.raw))
     format_ = format_of(x)
     half = exponent >> 1
     return x * power_of_two(half, format_) * power_of_two(exponent - half, format_)

@@ -57,6 +57,7 @@ class Facts:
         least_masked_bytes: The smallest elements that the processor accesses under masks.
         fused: Whether the target multiplies and adds in one instruction.
         branches: Whether rare cases of elementary functions are branches in place.
+        scales: Whether the target multiplies by a power of two in one instruction.
         checks_status: Whether ``while`` loops check in each iteration that the launch goes on.
         attributes: The pairs of LLVM's string attributes of functions for the target.
     """
@@ -69,6 +70,7 @@ class Facts:
     least_masked_bytes: int = 1
     fused: bool = native.has_fma
     branches: bool = False
+    scales: bool = False
     checks_status: bool = False
     attributes: tuple[tuple[str, str], ...] = ()
 
@@ -131,6 +133,7 @@ class Emitter:
         self.lanes = gang.size
         self.facts = facts or Facts()
         self.fused, self.branches = self.facts.fused, self.facts.branches
+        self.scales = self.facts.scales
         self.vector_loops: Mapping[Eqn, VectorLoop] = {}
         self.blocked_loops: Mapping[Eqn, BlockedLoop] = {}
         self.row_buffers: dict[Eqn, str] = {}

@@ -69,6 +69,7 @@ def emit_kernel(
     strategy: VectorStrategy = SCALAR_CODE,
     *,
     with_lines: bool = False,
+    scales: bool = False,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -78,6 +79,7 @@ def emit_kernel(
         attributes: LLVM string attributes of the function.
         strategy: How the kernel uses SIMD registers.
         with_lines: Whether instructions name their source lines, for LLVM to keep.
+        scales: Whether the target multiplies by a power of two in one instruction.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
@@ -85,7 +87,9 @@ def emit_kernel(
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
     least, target = strategy.least_masked_bytes, tuple((attributes or {}).items())
-    facts = facts_of(func, least_masked_bytes=least, checks_status=True, attributes=target)
+    facts = facts_of(
+        func, least_masked_bytes=least, checks_status=True, attributes=target, scales=scales
+    )
     lanes = Lanes()
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))

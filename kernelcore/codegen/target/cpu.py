@@ -26,7 +26,9 @@ def llvm_text(
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
     strategy = strategy or choose_strategy(func, host())
-    return emit_kernel(func, symbol, host().attributes, strategy, with_lines=with_lines)
+    return emit_kernel(
+        func, symbol, host().attributes, strategy, with_lines=with_lines, scales=host().scales
+    )
 
 
 def assembly(text: str) -> str:
