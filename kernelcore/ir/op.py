@@ -164,6 +164,8 @@ FOR = Op("for", OpKind.FOR)
 # Attribute of a FOR that runs another loop backwards: the lanes of a gang have their last
 # iterations together instead of their first ones, so that each undoes one of the other loop.
 ENDS_TOGETHER = "ends_together"
+# Attribute of a FOR that mostly has one iteration or none: what it costs decides nothing.
+FEW_TRIPS = "few_trips"
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)
 SNIPPET = Op("snippet", OpKind.SNIPPET)

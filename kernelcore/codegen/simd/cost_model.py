@@ -29,7 +29,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, LOOPS, OpKind
+from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_inside, walk_eqns
 
 # Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
@@ -224,7 +224,7 @@ def innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
-    loops = [e for e in eqns if e.op.kind in LOOPS]
+    loops = [e for e in eqns if e.op.kind in LOOPS and FEW_TRIPS not in e.attrs]
     return [loop for loop in loops if not any(e.op.kind in LOOPS for e in _body(loop))]
 
 

@@ -94,7 +94,7 @@ class PrimalValues:
     def _inputs(self, var: Var) -> list[Var]:
         """The scalar inputs of the recomputation of ``var``; none if it is popped from a stack."""
         eqn = self.maker.get(var)
-        if eqn is None or not self._repeatable(eqn):
+        if eqn is None or not self.repeats(eqn):
             return []
         atoms = (*eqn.inputs, *captured_vars(eqn))
         return [a for a in atoms if isinstance(a, Var) and isinstance(a.type, Scalar)]
@@ -102,7 +102,7 @@ class PrimalValues:
     def _make(self, var: Var, state: RegionState) -> None:
         """Recompute ``var`` from available inputs, or pop it."""
         eqn = self.maker.get(var)
-        if eqn is None or not self._repeatable(eqn):
+        if eqn is None or not self.repeats(eqn):
             state.values[var] = self._recorded(var)
             return
         env: dict[Var, Atom] = {v: self._known(v) for v in self._inputs(var)}
@@ -114,12 +114,12 @@ class PrimalValues:
         state = self.states[self.home[var]]
         return var if state.is_root else state.values[var]
 
-    def _repeatable(self, eqn: Eqn) -> bool:
+    def repeats(self, eqn: Eqn) -> bool:
         """Whether running ``eqn`` again gives the same outputs."""
         if eqn.op.kind is OpKind.LOAD:
             return not self.accesses.has(eqn.inputs[0], *WRITES)
         if eqn.op.kind in (OpKind.IF, OpKind.CUSTOM):
-            return all(self._repeatable(e) for r in eqn.regions for e in r.eqns)
+            return all(self.repeats(e) for r in eqn.regions for e in r.eqns)
         if eqn.op.kind is OpKind.SNIPPET:
             return not has_effect(eqn) and not any(
                 self.accesses.has(u.array, *WRITES) for u in array_uses(eqn)

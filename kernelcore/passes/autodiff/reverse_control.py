@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import CAST, ENDS_TOGETHER, OpKind
+from kernelcore.ir.op import CAST, ENDS_TOGETHER, FEW_TRIPS, OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.language.types import Scalar, int32, int64, uint64
 from kernelcore.passes.autodiff import snippet_calls
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
+from kernelcore.passes.autodiff.running_extrema import attained
 
 _SOURCES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP})
 
@@ -59,12 +60,15 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     init = [state.take(cotangents, eqn.outputs[i]) for i in slots]
     init += [state.take(cotangents, v) for v in captured]
     carried = tuple(Var(a.type, "ct") for a in init)
-    body_state = state.primal.open(body)
     trips, counter = _trips(state, eqn)
+    extremum = attained(state, eqn, trips, lambda k: _index(state, eqn, k))
+    body_state = state.primal.open(body)
     inner: Cotangents = dict(zip(captured, carried[len(slots) :], strict=True))
     with state.builder.into(body_state.eqns):
         if eqn.op.kind is OpKind.FOR:
             body_state.values[body.params[0]] = _index(state, eqn, counter)
+        if extremum is not None:
+            body_state.values[body.params[1]] = extremum.before(state, counter)
         for slot, cotangent in zip(slots, carried, strict=False):
             state.add(inner, body.yields[slot], cotangent)
         state.region(body, inner)
@@ -72,11 +76,17 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     yields = tuple(state.take(inner, v) for v in (*params, *captured))
     backwards = Region((counter, *carried), tuple(body_state.eqns), yields)
     assert isinstance(counter.type, Scalar)
-    last = state.builder.emit(sub.op, trips, Const(counter.type, 1))
-    down = Const(counter.type, -1)
+    one, down = Const(counter.type, 1), Const(counter.type, -1)
     names = [f"ct_{v.name}" for v in (*params, *captured)]
-    attrs = {} if ENDS_TOGETHER in eqn.attrs else {ENDS_TOGETHER: True}
-    outs = state.builder.emit_for(last, down, down, init, backwards, names, **attrs)
+    if extremum is None:
+        last, stop = state.builder.emit(sub.op, trips, one), down
+        attrs = {} if ENDS_TOGETHER in eqn.attrs else {ENDS_TOGETHER: True}
+    else:
+        last, stop = extremum.last, state.builder.emit(sub.op, extremum.first, one)
+        attrs = {FEW_TRIPS: True}
+    outs = state.builder.emit_for(last, stop, down, init, backwards, names, **attrs)
+    if extremum is not None:
+        outs = (extremum.entering(state, outs[0]), *outs[1:])
     for slot, out in zip(slots, outs, strict=False):
         state.add(cotangents, eqn.inputs[lead + slot], out)
     for var, out in zip(captured, outs[len(slots) :], strict=True):

@@ -169,7 +169,7 @@ CASES = [
     Case(
         adjoint(softmax, 0, 1),
         lambda n: [(n, columns(n))] * 4,
-        BLOCKS,
+        TAIL | BLOCKS,
         GANGS,
         ROWS,
         variant="adjoint",
