@@ -33,3 +33,11 @@ def add_edges(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str
     """Say what ``phis`` are when entered from ``block``."""
     for phi, value in zip(phis, values, strict=True):
         e.add_edge(phi, value, block)
+
+
+def resized(e: Emitter, value: str, source: str, target: str) -> str:
+    """An unsigned number of LLVM type ``source`` as ``target``."""
+    if source == target:
+        return value
+    widens = int(source[1:]) < int(target[1:])
+    return e.op(f"{'zext' if widens else 'trunc'} {source} {value} to {target}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
-from kernelcore.codegen.llvm.blocks import add_edges, phis_of
+from kernelcore.codegen.llvm.blocks import add_edges, phis_of, resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.simd.ordered_sums import Sums, add_terms, joined, parted, sums_of
 from kernelcore.ir.core import Eqn, Var
@@ -69,7 +69,7 @@ def emit_vector_iterations(
     integer = scalar_type(loop.index)
     ty = LLVM_TYPES[integer.name]
     with e.at(1):
-        count = _resized(e, trip_count(e, integer, first, limit, by), ty, "i64")
+        count = resized(e, trip_count(e, integer, first, limit, by), ty, "i64")
     # All iterations are left to the scalar loop where other threads may add meanwhile.
     count = e.op(f"select i1 {_is_shared(e, body)}, i64 1, i64 {count}")
     state = _State(count, first, [joined(e, s, entries) for s in loop.sums])
@@ -133,11 +133,3 @@ def _is_shared(e: Emitter, body: VectorLoop) -> str:
         assert isinstance(array, Var)
         found = e.op(f"or i1 {found}, {e.accumulation.shared.get(array, 'false')}")
     return found
-
-
-def _resized(e: Emitter, value: str, source: str, target: str) -> str:
-    """An unsigned number of LLVM type ``source`` as ``target``."""
-    if source == target:
-        return value
-    widens = int(source[1:]) < int(target[1:])
-    return e.op(f"{'zext' if widens else 'trunc'} {source} {value} to {target}")

@@ -21,7 +21,7 @@ from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.reduction.accumulate import Ways, add_shared
@@ -96,6 +96,7 @@ class _Transfer:
     @property
     def params(self) -> str:
         step = ", i64 %step" if self.is_regular else ""
+        step += ", i64 %done" if self.prefetches else ""
         active = f", i{self.gang} %active" if self.has_mask else ""
         return f"ptr %rows{step}, i32 %size, ptr %slot{active}"
 
@@ -129,23 +130,24 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     is_last = e.op(f"icmp ult {ty} {left}, {BLOCK}")
     size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {BLOCK}")
     e.bind(index, position)
-    buffers, sums, scatters = _open(e, loop, slots, _resized(e, size, ty, "i32"))
+    done_bytes = resized(e, counter, ty, "i64")
+    buffers, sums, scatters = _open(e, loop, slots, resized(e, size, ty, "i32"), done_bytes)
     entry, iteration, end = e.block, e.label("iteration"), e.label("block_end")
     e.jump_into(iteration)
     place, at = e.phi(ty, (position, entry)), e.phi(ty, ("0", entry))
     inner = bind_phis(e, carried, outer, entry)
     e.bind(index, place)
-    _bind(e, loop, slots, _resized(e, at, ty, "i64"))
+    _bind(e, loop, slots, resized(e, at, ty, "i64"))
     e.region(body)
     values = e.values(body.yields, carried)
     place_next, at_next = e.op(f"add {ty} {place}, {by}"), e.op(f"add nuw {ty} {at}, 1")
     add_edges(e, (place, at, *inner), (place_next, at_next, *values), e.block)
     e.branch(e.op(f"icmp ult {ty} {at_next}, {size}"), iteration, end)
     e.start_block(end)
-    count_made = _resized(e, size, ty, "i32")
+    count_made = resized(e, size, ty, "i32")
     for buffer in buffers:
         if buffer.stream.writes:
-            _move(e, buffer, count_made, writes=True)
+            _move(e, buffer, count_made, done_bytes, writes=True)
     for one in sums:
         add_block(e, one, BLOCK, count_made)
     for eqn_added, pointers in scatters.items():
@@ -164,15 +166,15 @@ def _slot(e: Emitter, eqn: Eqn) -> str:
 
 
 def _open(
-    e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], size: str
+    e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], size: str, done: str
 ) -> tuple[list[_Buffer], list[BlockSum], dict[Eqn, str]]:
-    """The block of ``size`` iterations that starts here: what it loads, and where it adds."""
+    """The block of ``size`` iterations after ``done``: what it loads, and where it adds."""
     for eqn in loop.indices:
         e.eqn(eqn)
     found = [_Buffer(s, slots[s.eqns[0]], _rows(e, s.eqns[0])) for s in loop.streams]
     for buffer in found:
         if buffer.stream.loads:
-            _move(e, buffer, size, writes=False)
+            _move(e, buffer, size, done, writes=False)
     with e.at(1):
         sums = [
             BlockSum(eqn, step, slots[eqn], memory.element(e, eqn)[1])
@@ -217,8 +219,11 @@ def _rows(e: Emitter, eqn: Eqn) -> tuple[str, ...]:
     return start, step
 
 
-def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
-    """Load the elements of ``size`` iterations into the frame, or write them to their rows."""
+def _move(e: Emitter, buffer: _Buffer, size: str, done: str, *, writes: bool) -> None:
+    """Load the elements of ``size`` iterations into the frame, or write them to their rows.
+
+    The loop has made ``done`` iterations before these.
+    """
     dtype, active = array_type(buffer.stream.eqns[0]).dtype, e.mask
     if writes and e.lane_facts.store_mask is not None:
         active = both(e, e.mask, e.lane_facts.store_mask)
@@ -232,6 +237,7 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
     )
     if is_regular:
         passed = f"ptr {buffer.rows[0]}, i64 {buffer.rows[1]}"
+        passed += f", i64 {done}" if prefetches else ""
     else:
         passed = f"ptr {in_frame(e, 'ptr', buffer.rows[0])}"
     passed += f", i32 {size}, ptr {buffer.slot}"
@@ -319,10 +325,11 @@ def _emit_transfer(e: Emitter, what: _Transfer) -> None:
         behind = column - (BLOCK - 1) if what.is_down else column
         return memory.address_at(e, rows[lane], behind * size_bytes)
 
+    if what.prefetches:
+        columns = range(0, BLOCK, width)
+        _prefetch(e, what, [in_row(k, at) for at in columns for k in range(e.gang)])
     for column in range(0, BLOCK, width):
         mask = masks(column)
-        if what.prefetches:
-            _prefetch(e, what, [in_row(k, column) for k in range(e.gang)])
         for lane in range(0, e.gang, width):
             lanes, columns = range(lane, lane + width), range(column, column + width)
             if what.writes:
@@ -345,15 +352,40 @@ def _emit_transfer(e: Emitter, what: _Transfer) -> None:
                 e.effect(f"store <{width} x {element}> {values}, {in_slot(k, lane)}")
 
 
-def _prefetch(e: Emitter, what: _Transfer, rows: Sequence[str]) -> None:
-    """Prefetch what the next gang has in the place of ``rows``, or what these have further on."""
+def _prefetch(e: Emitter, what: _Transfer, places: Sequence[str]) -> None:
+    """Prefetch a part of what the next gang has, line after line, or further on behind ``places``.
+
+    The rows of a gang mostly are one piece of memory: to go through that of the next gang in the
+    order of addresses, as large a part per block as the block takes, leaves fewer streams to the
+    hardware than to go along the rows (docs/decisions/211).
+    """
     e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    reach = e.op(f"mul i64 %step, {e.gang}")
-    is_near = e.op(f"icmp ule i64 {reach}, {MAX_REACH_BYTES}")
-    ahead = e.op(f"select i1 {is_near}, i64 {reach}, i64 {AHEAD_BYTES}")
-    for row in rows:
-        place = e.op(f"getelementptr i8, ptr {row}, i64 {ahead}")
+
+    def prefetch(place: str) -> None:
         e.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(what.writes)}, i32 2, i32 1)")
+
+    size_bytes = what.dtype.size_bytes
+    reach = e.op(f"mul i64 %step, {e.gang}")
+    near, far, done = e.label("near"), e.label("far"), e.label("prefetched")
+    e.branch(e.op(f"icmp ule i64 {reach}, {MAX_REACH_BYTES}"), near, far)
+    e.start_block(near)
+    part = BLOCK * e.gang * size_bytes
+    if what.is_down:
+        # From the end of the last row on.
+        behind = e.op(f"sub i64 {e.op(f'add i64 {reach}, {reach}')}, %step")
+        behind = e.op(f"sub i64 {behind}, {part - size_bytes}")
+        moved = e.op(f"mul i64 %done, {size_bytes - e.gang * size_bytes}")
+    else:
+        behind, moved = reach, e.op(f"mul i64 %done, {e.gang * size_bytes - size_bytes}")
+    start = e.op(f"getelementptr i8, ptr %rows, i64 {e.op(f'add i64 {behind}, {moved}')}")
+    for line in range(0, part, memory.CACHE_LINE_BYTES):
+        prefetch(memory.address_at(e, start, line))
+    e.jump(done)
+    e.start_block(far)
+    for place in places:
+        prefetch(memory.address_at(e, place, AHEAD_BYTES))
+    e.jump(done)
+    e.start_block(done)
 
 
 def _addresses(e: Emitter, what: _Transfer) -> list[str]:
@@ -365,11 +397,3 @@ def _addresses(e: Emitter, what: _Transfer) -> list[str]:
     for _ in range(1, e.gang):
         found.append(e.op(f"getelementptr i8, ptr {found[-1]}, i64 %step"))
     return found
-
-
-def _resized(e: Emitter, value: str, source: str, target: str) -> str:
-    """A number below 2**31 of LLVM type ``source`` as ``target``."""
-    if source == target:
-        return value
-    widens = int(source[1:]) < int(target[1:])
-    return e.op(f"{'zext' if widens else 'trunc'} {source} {value} to {target}")
