@@ -14,15 +14,18 @@ from jax.core import Tracer
 from kernelcore import ArrayType, types
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError, SrcLoc
 from kernelcore.operators import (
+    SCALARS,
     Operand,
     Operation,
     Result,
     Scalar,
+    annotation_text,
     array_text,
     as_array,
     cached_property,
     dimensions_text,
     element_type,
+    rank_remedy,
     take_array,
 )
 
@@ -113,8 +116,13 @@ def _remedy(name: str, wanted: ArrayType, given: Any) -> str | None:
     if jnp.issubdtype(given.dtype, np.complexfloating):
         return f"pass its parts, which are {name}.real and {name}.imag"
     if given.dtype != wanted.dtype.numpy:
-        return None
-    return "map over further axes: jax.vmap" if given.ndim > wanted.ndim else "reshape it"
+        remedy = f"convert it with {name}.astype('{wanted.dtype}')"
+        if any(given.dtype == scalar.numpy for scalar in SCALARS):
+            remedy += f", or annotate the parameter {annotation_text(wanted, str(given.dtype))}"
+        return remedy
+    if wanted.ndim and given.ndim > wanted.ndim:
+        return f"map over further axes: jax.vmap; or {rank_remedy(wanted)}"
+    return rank_remedy(wanted)
 
 
 def _composite(operands: Operands, index: int, array: ArrayType, given: Any) -> Any:

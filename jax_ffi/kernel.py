@@ -282,7 +282,7 @@ def jax_kernel(
     Example::
 
         @kc.kernel
-        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        def double(x: kc.array[float], y: kc.array[float]):
             i = kc.tid()
             y[i] = 2.0 * x[i]
 

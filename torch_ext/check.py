@@ -14,10 +14,12 @@ from kernelcore.operators import (
     SCALARS,
     Operation,
     Scalar,
+    annotation_text,
     array_text,
     as_array,
     dimensions_text,
     element_type,
+    rank_remedy,
 )
 from torch_ext.dtype import dtype_to_torch
 
@@ -117,13 +119,13 @@ def mismatch(wanted: ArrayType, given: Any) -> tuple[str, str]:
         found = dimensions_text(wanted.dtype, given.ndim)
         if wanted.components:
             found = f"shape {tuple(given.shape)}"
-        remedy = "reshape it, or annotate the parameter with its number of dimensions"
+        remedy = rank_remedy(wanted)
     else:
         name = str(given.dtype).removeprefix("torch.")
         found = dimensions_text(name, given.ndim)
         remedy = f"convert it with .to(torch.{wanted.dtype})"
         if any(name == scalar.name for scalar in SCALARS):
-            remedy += f", or annotate the parameter as an array of {name}"
+            remedy += f", or annotate the parameter {annotation_text(wanted, name)}"
     return f"expected {array_text(wanted)}, found {found}", remedy
 
 

@@ -138,7 +138,7 @@ def torch_op(
 
         @torch_op
         @kc.kernel
-        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        def double(x: kc.array[float], y: kc.array[float]):
             i = kc.tid()
             y[i] = 2.0 * x[i]
 

@@ -41,7 +41,7 @@ def suggestion(name: str, known: Sequence[str], otherwise: str | None, owner: st
     """The remedy for ``owner`` and an unknown ``name``: one among ``known`` that is alike."""
     if owner and name.lower() in ("pi", "tau", "e", "inf", "nan"):
         return f"use math.{name.lower()}: numbers of modules are constants of a kernel"
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(name, known, 1, 0.7)
     return f"did you mean '{owner}{close[0]}'?" if close else otherwise
 
 

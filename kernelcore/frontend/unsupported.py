@@ -14,7 +14,10 @@ _EXPRESSIONS = (
     "array elements and calls"
 )
 _COLLECT = "use a for loop over range() and write to an array"
-_TEXT = "kernels compute with numbers; text is for print() and for the message of an assert"
+_TEXT = (
+    "kernels compute with numbers; print() and the message of an assert take text as it is, and "
+    "kc.printf('%g', x) takes formats"
+)
 # Names and replacements of constants that are not numbers, by Python type.
 _CONSTANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

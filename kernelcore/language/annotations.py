@@ -30,7 +30,7 @@ from kernelcore.language.types import (
 )
 
 _EXPECTED = (
-    "annotate it with kc.array(dtype=float), kc.array2d[kc.vec3], float, int, kc.float64, "
+    "annotate it with kc.array[float], kc.array2d[kc.vec3], float, int, kc.float64, "
     "kc.vec3 or a struct"
 )
 
@@ -79,7 +79,10 @@ def parameter_type(source: Source, node: ast.arg) -> Wanted:
     if found is None:
         name = getattr(annotation, "__name__", "")
         home = getattr(annotation, "__module__", "").partition(".")[0]
-        is_class = isinstance(annotation, type) and home not in ("builtins", "kernelcore")
+        is_array = hasattr(annotation, "dtype") and hasattr(annotation, "shape")
+        is_class = (
+            not is_array and isinstance(annotation, type) and home not in ("builtins", "kernelcore")
+        )
         raise KernelTypeError(
             f"parameter '{node.arg}': unsupported annotation {ast.unparse(node.annotation)}",
             source.loc(node.annotation),

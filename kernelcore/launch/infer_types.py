@@ -103,7 +103,7 @@ def overload_types(
             raise KernelTypeError(
                 f"{name}: overload: parameter '{parameter.name}': expected one type, found {row!r}",
                 parameter.loc,
-                "give a type such as kc.array(dtype=float), kc.vec3 or float",
+                "give a type such as kc.array[float], kc.vec3 or float",
             )
         known = variables.get(parameter.wanted) if isinstance(parameter.wanted, TypeVar) else None
         asked = words_of(known or parameter.wanted)

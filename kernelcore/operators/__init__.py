@@ -38,7 +38,12 @@ from kernelcore.language.types import (
 from kernelcore.operators import derive
 from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
-from kernelcore.operators.array_text import array_text, dimensions_text
+from kernelcore.operators.array_text import (
+    annotation_text,
+    array_text,
+    dimensions_text,
+    rank_remedy,
+)
 from kernelcore.operators.bound_kernel import BoundKernel, BoundKernels, bound_kernel, result_leaves
 from kernelcore.operators.copied_results import CopiedResult, copied_results, without_results
 from kernelcore.operators.derive import DerivedOperation

@@ -32,6 +32,24 @@ def dimensions_text(dtype: object, ndim: int) -> str:
     return f"{dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"
 
 
+def annotation_text(wanted: ArrayType, dtype: str) -> str:
+    """How a parameter of type ``wanted`` is annotated for elements of ``dtype``."""
+    if not wanted.ndim:
+        return f"as kc.{dtype}"
+    if not wanted.components:
+        return f"as an array of {dtype}"
+    is_vector = len(wanted.components) == 1 and wanted.components[0] <= 4
+    such = f", such as kc.vec{wanted.components[0]}d" if is_vector and dtype == "float64" else ""
+    return f"with elements of {dtype} components{such}"
+
+
+def rank_remedy(wanted: ArrayType) -> str:
+    """The remedy for an array with another number of dimensions than ``wanted``."""
+    if not wanted.ndim:
+        return "pass one without dimensions, such as x.reshape(()) of one element"
+    return "reshape it, or annotate the parameter with its number of dimensions"
+
+
 def beyond_launch(
     func: Func, covered: GridIndexedAxis, found: int, points: int
 ) -> KernelArgumentError:

@@ -340,7 +340,7 @@ def op(
 
         @kc.op
         @kc.kernel
-        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        def double(x: kc.array[float], y: kc.array[float]):
             i = kc.tid()
             y[i] = 2.0 * x[i]
 

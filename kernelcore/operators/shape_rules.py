@@ -301,7 +301,8 @@ class ShapeRules:
             raise self.fail(
                 f"a shape: expected a number or 'name.shape[axis]', found {entry!r}",
                 "for example 'x.shape[0]'"
-                + (f", or an argument that is an integer: {known}" if known else ""),
+                + (f", or an argument that is an integer: {known}" if known else "")
+                + "; of other extents, a function of shapes: lambda x: (2 * x[0],)",
             )
         return self.extent(match[1], int(match[2]))
 

@@ -7,6 +7,7 @@ HEAD = """\
 import cmath
 import contextlib
 import enum
+import numpy
 from collections.abc import Callable
 from typing import TypeVar
 import kernelcore as kc
@@ -67,6 +68,10 @@ LANGUAGE = {
     "enum_of_objects": "n = Color.RED",
     "text_compared": "if n == 'a':\n    pass",
     "while_of_text": "while 'a':\n    n += 1",
+    "name_like_no_other": "a = kc.sigmoid(a)",
+    "zeros_of_an_argument": "s = kc.zeros(shape=n, dtype=float)",
+    "full_array": "s = kc.full(4, 1.0, float)",
+    "formatted_text": "print('%.3f' % a)",
     "method_of_array": "x.fill(0.0)",
     "method_of_number": "n = n.bit_length()",
     "python_built_in": "n = sum(x)",
@@ -222,6 +227,10 @@ MODULES = {
     "parameter_of_a_vague_array": """
         def kernel(x: "kc.array"):
             pass
+        """,
+    "annotation_of_a_library": """
+        def kernel(x: numpy.ndarray):
+            x[0] = 1.0
         """,
     "annotation_that_fails": """
         def kernel(x: "kc.array(dtype=float, ndim=1 // 0)"):

@@ -57,6 +57,18 @@ bool is_torch_like(PyObject* object) {
   return PyObject_HasAttrString(object, "is_neg") != 0;
 }
 
+/// How a parameter like `slot` is annotated for elements of `dtype`; as `annotation_text` in
+/// Python.
+std::string annotation_text(const ParameterSlot& slot, DType dtype) {
+  std::string name = name_of(dtype);
+  if (slot.ndim == 0) return "as kc." + name;
+  if (slot.component_ndim() == 0) return "as an array of " + name;
+  bool is_vector = slot.component_ndim() == 1 && slot.components[0] <= 4;
+  std::string vector = "kc.vec" + std::to_string(slot.components[0]) + "d";
+  return "with elements of " + name + " components" +
+         (is_vector && dtype == DType::kFloat64 ? ", such as " + vector : "");
+}
+
 std::string conversion_help(PyObject* object, const ParameterSlot& slot, const ArrayInfo& info) {
   std::string wanted = name_of(slot.dtype);
   if (is_array_memory(Py_TYPE(object))) {
@@ -65,8 +77,8 @@ std::string conversion_help(PyObject* object, const ParameterSlot& slot, const A
   std::string help = "convert it with " + (is_torch_like(object) ? ".to(torch." + wanted + ")"
                                                                  : ".astype('" + wanted + "')");
   if (info.dtype < 0) return help;
-  return help + ", or annotate the parameter as an array of " +
-         name_of(static_cast<DType>(info.dtype));
+  return help + ", or annotate the parameter " +
+         annotation_text(slot, static_cast<DType>(info.dtype));
 }
 
 double float_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
@@ -205,9 +217,10 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
     // A data array has its components in its dtype, so reshaping it does not help.
     bool is_wrong_rank =
         info.dtype == static_cast<int>(slot.dtype) && !is_array_memory(Py_TYPE(object));
-    std::string help = is_wrong_rank
-                           ? "reshape it, or annotate the parameter with its number of dimensions"
-                           : conversion_help(object, slot, info);
+    std::string help = !is_wrong_rank ? conversion_help(object, slot, info)
+                       : slot.ndim == 0
+                           ? "pass one without dimensions, such as x.reshape(()) of one element"
+                           : "reshape it, or annotate the parameter with its number of dimensions";
     // The shape says more than the number of dimensions.
     bool shows_shape =
         is_wrong_rank && slot.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;

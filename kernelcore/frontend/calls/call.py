@@ -197,11 +197,13 @@ _OTHER_NAMES = {"maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min"
 
 
 _LOCAL = "in a kernel, zeros(shape=(3, 4), dtype=float) makes an array of a thread's own"
+_FILLED = "in a kernel, kc.types.vector(4, float)(value) makes an array of a thread's own"
 # Functions that make arrays on the host.
 _ARRAYS = {
     "array": "pass the array as a parameter, whose extents a launch checks; a kernel makes none of "
     "an address",
-    **dict.fromkeys(("empty", "full", "ones", "zeros_like", "empty_like"), _LOCAL),
+    **dict.fromkeys(("empty", "zeros_like", "empty_like"), _LOCAL),
+    **dict.fromkeys(("full", "ones", "full_like", "ones_like"), _FILLED),
 }
 
 

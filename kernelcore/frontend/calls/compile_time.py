@@ -335,5 +335,5 @@ def _static_object(value: Value, loc: SrcLoc | None) -> object:
             raise KernelTypeError(
                 f"expected a length, shape or type, found {describe_type(value)}",
                 loc,
-                "types are made of literals and types",
+                "give a literal, a type, or a number from outside of the kernel",
             )

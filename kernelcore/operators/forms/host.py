@@ -20,7 +20,7 @@ from kernelcore.language.types import (
 )
 from kernelcore.launch.launch import launch
 from kernelcore.operators.arguments import ArgumentTree
-from kernelcore.operators.array_text import array_text, dimensions_text
+from kernelcore.operators.array_text import array_text, dimensions_text, rank_remedy
 from kernelcore.operators.bound_kernel import BoundKernel
 from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, evaluate
@@ -68,7 +68,7 @@ def _numpy_operand(operation: Operation, index: int, given: Any) -> Any:
         raise operation.argument_error(
             index,
             f"expected {array_text(type_)}, found shape {value.shape}",
-            "reshape it, or annotate the parameter with its number of dimensions",
+            rank_remedy(type_),
         )
     return value
 

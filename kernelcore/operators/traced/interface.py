@@ -181,7 +181,7 @@ def declared_parameters(function: Callable[..., Any]) -> tuple[tuple[Parameter, 
                 f"{function.__name__}: parameter '{parameter.name}': expected one type of number, "
                 "composite, struct or array",
                 parameter.loc,
-                "annotate it with a type such as kc.array(dtype=float); kernels that are launched "
+                "annotate it with a type such as kc.array[float]; kernels that are launched "
                 "may be generic, and take indexed arrays",
             )
         found.append((parameter, type_))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import kernelcore as kc
 from tests.operators.contract.cases import CASES, Case, Floats, axpy, polar, wave
 from tests.operators.contract.libraries import LIBRARIES, converted
+from tests.operators.contract.runs import wide  # noqa: F401
 
 
 @kc.op(mutates="y")
@@ -126,3 +128,27 @@ def test_frameworks_do_not_mix(first: str, second: str) -> None:
         polar(converted(first, x), converted(second, x))
     assert "'x'" in str(raised.value)
     assert "'y'" in str(raised.value)
+
+
+@kc.op
+@kc.kernel
+def longer(v: kc.array[kc.vec2], b: float, o: kc.array[float]):
+    i = kc.tid()
+    o[i] = b * v[i][0]
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize(
+    ("v", "b", "help_text"),
+    [
+        ("float64", None, "elements of float64 components, such as kc.vec2d"),
+        ("float32", np.float64(2.0), "or annotate the parameter as kc.float64"),
+        ("float32", np.ones(1, np.float32), "such as x.reshape(()) of one element"),
+    ],
+)
+def test_the_annotation_for_an_argument_is_named(
+    library: str, v: str, b: Any, help_text: str
+) -> None:
+    scalar = 2.0 if b is None else converted(library, np.asarray(b))
+    with pytest.raises(kc.KernelArgumentError, match=re.escape(help_text)):
+        longer(converted(library, np.ones((3, 2), v)), scalar)
