@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from typing import Any, Self
 
-import numpy as np
-
 from kernelcore._native import ArrayMemory
+from kernelcore.autograd.cotangents import Cotangents
 from kernelcore.autograd.detached_checks import DetachedMemory
 from kernelcore.autograd.launch_plan import plan_of
 from kernelcore.autograd.overwrite_checks import RecordedMemory
@@ -24,7 +23,7 @@ from kernelcore.autograd.records import (
 from kernelcore.autograd.visualize import LANGUAGES, graph_text
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
-from kernelcore.launch.array_ops import add_to, clear, layout, set_one
+from kernelcore.launch.array_ops import clear, set_one
 from kernelcore.launch.dispatch import Dims, argument_leaves, device_of_launch, execute_leaves
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
@@ -237,7 +236,8 @@ class Tape:
 
         Args:
             loss: An array of one element with ``requires_grad``, whose gradients are computed.
-            grads: Cotangents of arrays, in arrays of the same shapes.
+            grads: Cotangents of arrays, in arrays of the same shapes; ``{y: y.grad}`` takes the
+                ``grad`` of ``y`` as it is.
 
         Raises:
             KernelArgumentError: ``loss`` is no such array, or a cotangent does not fit.
@@ -252,12 +252,13 @@ class Tape:
                 remedy="launch the kernel that computes it inside of the with block",
             )
         self._wait_for_launches()
-        if loss is not None or grads is not None:
+        is_seeded = loss is not None or grads is not None
+        cotangents = Cotangents(grads or {}, written if is_seeded else ())
+        if is_seeded:
             _clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
             set_one(gradient)
-        for array, cotangent in (grads or {}).items():
-            _seed(array, cotangent)
+        cotangents.add()
         left = len(self._records)
         while left > 0:
             if capture_sink() is None:
@@ -355,24 +356,6 @@ def _check_loss(loss: Any) -> None:
             f"backward: expected a loss of one float with requires_grad, found {found}",
             remedy="make it with kc.zeros(1, requires_grad=True), or give grads",
         )
-
-
-def _seed(array: Any, cotangent: Any) -> None:
-    gradient = array.grad if isinstance(array, Array) else None
-    if gradient is None:
-        raise KernelArgumentError(
-            "backward: grads: expected arrays with requires_grad as keys",
-            remedy="make them with requires_grad=True",
-        )
-    given = cotangent if isinstance(cotangent, Array) else np.asarray(cotangent)
-    expected, found = layout(gradient), layout(given)
-    if found != expected:
-        raise KernelArgumentError(
-            f"backward: grads: expected shape {expected[0]} and dtype {expected[1]}, "
-            f"found {found[0]} and {found[1]}",
-            remedy="give cotangents of the shape and dtype of their array",
-        )
-    add_to(gradient, given)
 
 
 def _is_on_cpu(args: Sequence[Any]) -> bool:
