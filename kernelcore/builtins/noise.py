@@ -47,7 +47,7 @@ def _ramp(state: uint32, corner: Cell, at: Point) -> Any:
     word = state + uint32(corner[last]) * _PRIMES[last]
     for k in range(last - 1, -1, -1):
         word = word ^ (uint32(corner[k]) * _PRIMES[k])
-    slope = at
+    slope = type(at)()
     for k in range(len(at)):
         word = _hash(word)
         slope[k] = 2.0 * _unit(word) - 1.0
@@ -98,7 +98,7 @@ def _spacetime(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
 @library()
 def _moved(low: Cell, high: Cell, axis: int) -> Any:
     """``low`` with the coordinate of ``high`` along ``axis``."""
-    corner = low
+    corner = type(low)(low)
     corner[axis] = high[axis]
     return corner
 
@@ -118,7 +118,7 @@ _JETS = (_line, _plane, _space, _spacetime)
 @library()
 def _jet_in(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
     """Jet at ``at``, which lies in the cell between the lattice points ``low`` and ``high``."""
-    rest = at
+    rest = type(at)(at)
     for k in range(len(at)):
         rest[k] = at[k] - floor(at[k])
     return _JETS[len(at) - 1](state, low, high, rest)
@@ -127,7 +127,7 @@ def _jet_in(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
 @library()
 def _jet_at(state: uint32, at: Point) -> Any:
     low = vector(0, length=len(at), dtype=int32)
-    high = low
+    high = vector(0, length=len(at), dtype=int32)
     for k in range(len(at)):
         low[k] = int32(floor(at[k]))
         high[k] = low[k] + 1
@@ -137,8 +137,8 @@ def _jet_at(state: uint32, at: Point) -> Any:
 @library()
 def _periodic(state: uint32, at: Point, periods: Cell) -> Any:
     """The value at ``at`` on a lattice whose coordinates repeat after ``periods``."""
-    low = periods
-    high = periods
+    low = type(periods)()
+    high = type(periods)()
     for k in range(len(at)):
         low[k] = int32(floor(at[k])) % periods[k]
         high[k] = (low[k] + 1) % periods[k]

@@ -185,3 +185,19 @@ def test_curl_noise_has_no_divergence():
     # Second derivatives are of size 10; their differences, within a cell, are wrong by far less.
     for total in (plane, space):
         assert np.max(np.abs(total)) < 0.2
+
+
+@pytest.mark.parametrize("kernel", [_noises, _periodic], ids=lambda kernel: kernel.name)
+def test_noise_on_the_host_is_that_of_kernels(kernel):
+    points = _points(20, seed=4)
+    found = np.zeros((len(points), 4), np.float32)
+    state = rand_init(7)
+    for row, p in zip(found, points.tolist(), strict=True):
+        if kernel is _noises:
+            row[:] = [noise(state, x) for x in (p[0], vec2(*p[:2]), vec3(*p[:3]), vec4(*p))]
+            continue
+        row[0] = pnoise(state, p[0], 3)
+        row[1] = pnoise(state, vec2(*p[:2]), 3, 4)
+        row[2] = pnoise(state, vec3(*p[:3]), 3, 4, 5)
+        row[3] = pnoise(state, vec4(*p), 3, 4, 5, 6)
+    np.testing.assert_array_equal(found, _values(kernel, points))
