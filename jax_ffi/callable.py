@@ -40,9 +40,12 @@ class GraphMode(IntEnum):
 
     Attributes:
         JAX: Recorded once and replayed without Python; JAX may make them part of its own graph.
-        WARP: As JAX, in a graph of their own.
+            The default; choose it unless the function must read elements.
+        WARP: As JAX, in a graph of their own. For a GPU, where many small launches of one function
+            are to be started at once.
         NATIVE: The same as WARP.
-        NONE: By calling the function every time, on arrays whose elements it can read.
+        NONE: By calling the function every time, on arrays whose elements it can read. For
+            functions that branch on values, or whose launches differ from call to call.
     """
 
     NONE = 0

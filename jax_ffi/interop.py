@@ -35,7 +35,7 @@ def shared_at(description: dict[str, Any], scalar: Scalar, owner: object = None)
 
 
 def from_jax(jax_array: Any, dtype: Any = None) -> Array:
-    """A data array over the memory of a JAX array, which it keeps alive. It is read-only.
+    """An array over the memory of a JAX array, which it keeps alive. It is read-only.
 
     Args:
         jax_array: An array on one device, a CPU or a GPU.
@@ -92,7 +92,7 @@ def _check(array: jax.Array) -> None:
 
 
 def to_jax(warp_array: Array) -> jax.Array:
-    """A JAX array over the memory of a data array; components are its last dimensions.
+    """A JAX array over the memory of an array; components are its last dimensions.
 
     JAX takes arrays for immutable: what is written to ``warp_array`` later may or may not be seen.
 

@@ -281,12 +281,15 @@ def jax_kernel(
 
     Example::
 
+        import jax
+        import jax.numpy as jnp
+
         @kc.kernel
         def double(x: kc.array[float], y: kc.array[float]):
             i = kc.tid()
             y[i] = 2.0 * x[i]
 
-        (y,) = jax.jit(jax_kernel(double))(jnp.ones(3))
+        (y,) = jax.jit(kc.jax_kernel(double))(jnp.ones(3))
     """
     require_kernel(kernel)
     declared = Declaration.of_kernel(kernel)

@@ -136,7 +136,9 @@ def torch_op(
 
     Example::
 
-        @torch_op
+        import torch
+
+        @kc.torch_op
         @kc.kernel
         def double(x: kc.array[float], y: kc.array[float]):
             i = kc.tid()

@@ -30,6 +30,11 @@ def overload(
     As a decorator of a function without a body, it overloads the generic kernel of the same name
     for the types of the annotations, and the name stays that kernel::
 
+        @kc.kernel
+        def scale(x: kc.array[Any], factor: Any):  # Any of typing
+            i = kc.tid()
+            x[i] *= factor
+
         @kc.overload
         def scale(x: kc.array[float], factor: float): ...
 

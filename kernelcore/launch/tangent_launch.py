@@ -122,8 +122,14 @@ def jvp(
 
     Example::
 
-        y = kc.zeros(3)
-        t_y = kc.jvp(scale, 3, [x], [t_x], [y])
+        @kc.kernel
+        def square(x: kc.array[float], y: kc.array[float]):
+            i = kc.tid()
+            y[i] = x[i] * x[i]
+
+        x, t_x, y = kc.full(3, 2.0), kc.ones(3), kc.zeros(3)
+        t_y = kc.jvp(square, 3, [x], [t_x], [y])
+        print(y.numpy(), t_y.numpy())  # [4. 4. 4.] [4. 4. 4.]
     """
     args = (*inputs, *outputs)
     kernel = as_kernel(kernel).for_arguments(args)

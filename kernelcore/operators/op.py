@@ -155,6 +155,7 @@ class Op(OfKernel):
 
         Example::
 
+            # double is the operator in the example of kc.op
             double.cost(np.ones(3, np.float32))  # 1 launch, 3 flops, loads and stores 12 bytes
         """
         return self._form("cost").run(args, kwargs)
@@ -337,6 +338,11 @@ def op(
         KernelArgumentError: The options do not fit the parameters.
 
     Example::
+
+        import jax
+        import jax.numpy as jnp
+        import numpy as np
+        import torch
 
         @kc.op
         @kc.kernel

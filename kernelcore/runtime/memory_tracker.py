@@ -9,7 +9,7 @@ from kernelcore import _native
 
 
 class ScopedMemoryTracker:
-    """Counts the memory that kernelcore allocates for data arrays within a ``with`` block.
+    """Counts the memory that kernelcore allocates for arrays within a ``with`` block.
 
     Gradients and copies count, memory of GPUs and of other libraries does not. All threads count.
     Blocks nest.

@@ -90,8 +90,8 @@ class Array(ElementOperators, GradientMemory):
 
     Args:
         data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
-            NumPy arrays, data arrays, torch tensors in CPU memory. Components of vectors and
-            matrices are trailing axes, or lie in a row along the last one.
+            NumPy arrays, arrays of kernelcore, torch tensors in CPU memory. Components of vectors
+            and matrices are trailing axes, or lie in a row along the last one.
         dtype: The type of an element; by default that of the data.
         shape: The shape, if not that of the data. Without data, the array holds zeros.
         ndim: The number of dimensions to check for.

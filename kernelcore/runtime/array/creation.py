@@ -345,7 +345,7 @@ def from_numpy(
     *,
     copy: bool = True,
 ) -> Array:
-    """A data array of a NumPy array; ``dtype`` is that of NumPy if none is given.
+    """An array of a NumPy array; ``dtype`` is that of NumPy if none is given.
 
     Args:
         arr: The elements; structs of a structured dtype.
@@ -369,7 +369,7 @@ def from_numpy(
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> Array:
-    """A data array over the memory of any array in CPU memory that exports DLPack.
+    """An array over the memory of any array in CPU memory that exports DLPack.
 
     Args:
         source: The array, or the capsule of an export, which is used up.
