@@ -253,5 +253,5 @@ def test_what_is_missing_is_named_in_kernels() -> None:
         _ = kernel.func
     text = str(caught.value)
     assert "write a loop over the tile in the kernel" in text
-    assert "array.view(dtype)" in text
+    assert "arr.view(dtype)" in text
     assert "did you mean" not in text

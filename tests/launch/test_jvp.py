@@ -266,7 +266,10 @@ def test_a_tape_records_the_kernel_and_takes_tangents_for_constants() -> None:
         (([values(3), 1.0, 2], [values(3).astype("f"), None, None], [np.zeros(3)]), "float32"),
         (([values(3), 1.0, 2], [values(3), None, 1], [np.zeros(3)]), "has no tangent"),
         (([values(3), 1.0, 2], [values(3)], [np.zeros(3)]), "expected 3 entries, found 1"),
-        (([values(3), 1.0], [values(3), None], [np.zeros(3)]), "expected 4 arguments, found 3"),
+        (
+            ([values(3), 1.0], [values(3), None], [np.zeros(3)]),
+            r"expected 4 arguments \(.*\), found 3",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_runs(args: Any, text: str) -> None:
