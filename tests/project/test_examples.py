@@ -39,19 +39,23 @@ def script_name(path: Path) -> str:
 DOCUMENTS = {f"{script_name(path)}.py": blocks(path) for path in sorted(PAGES)} | {
     f"readme_line_{block.line}.py": [block] for block in blocks(ROOT / "README.md")
 }
-# Scripts run one after the other in a process, which imports each framework once.
+# Scripts run one after the other in a process, which imports each framework once. Kernels print to
+# the file descriptor of standard output.
 RUNNER = """
-import contextlib, io, json, runpy, sys, traceback
-found = {}
+import json, os, runpy, sys, tempfile, traceback
+found, output = {}, os.dup(1)
 for script, *arguments in json.loads(sys.argv[1]):
     sys.argv = [script, *arguments]
-    with contextlib.redirect_stdout(io.StringIO()) as text:
+    with tempfile.TemporaryFile("w+") as text:
+        os.dup2(text.fileno(), 1)
         try:
             runpy.run_path(script, run_name="__main__")
         except BaseException:
             found[script] = "FAILED\\n" + traceback.format_exc()
-            continue
-    found[script] = text.getvalue()
+        sys.stdout.flush()
+        os.dup2(output, 1)
+        text.seek(0)
+        found.setdefault(script, text.read())
 print("\\n" + json.dumps(found))
 """
 

@@ -118,7 +118,7 @@ def test_an_error_points_into_its_cell(outputs: dict[str, list[Any]]) -> None:
 
 
 def test_help_and_inspect_show_signatures(outputs: dict[str, list[Any]]) -> None:
-    assert "launch(kernel: 'Kernel', dim: 'Dims'" in text_of(outputs["help"])
+    assert "launch(kernel: 'Kernel | OfKernel', dim: 'Dims'" in text_of(outputs["help"])
     assert "def apply(x: kc.array[float]" in text_of(outputs["source"])
 
 
