@@ -31,6 +31,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
+html_show_copyright = False
 html_theme = "furo"
 html_title = f"kernelcore {version}"
 exclude_patterns = ["reference/generated"]
