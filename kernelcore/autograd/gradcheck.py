@@ -122,7 +122,7 @@ def _check(
     found = {"the adjoint": adjoint, "central differences": numeric}
     comparisons = [("the adjoint", "central differences")]
     if forward:
-        found["forward mode"] = point.forwardjacobian_ats(pairs)
+        found["forward mode"] = point.forward_jacobians(pairs)
         comparisons += [("forward mode", other) for other in ("central differences", "the adjoint")]
     for first, second in comparisons:
         text = _disagreement(point, (first, found[first]), (second, found[second]), *tolerances)

@@ -194,7 +194,7 @@ class Point:
                 rows[k] = gradients[i].reshape(-1)
         return found
 
-    def forwardjacobian_ats(self, wanted: Pairs | None) -> Jacobians:
+    def forward_jacobians(self, wanted: Pairs | None) -> Jacobians:
         """The Jacobians in forward mode: a column per element of an input."""
         found: Jacobians = {}
         for source, targets in _by_input(self.pairs(wanted)).items():
