@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from pathlib import Path
 
 from kernelcore.base.config import config
 
@@ -17,9 +16,9 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
 
 
-def path() -> Path:
+def path() -> str:
     """The file of this process; perf looks for it in this folder only."""
-    return Path(f"/tmp/perf-{os.getpid()}.map")
+    return f"/tmp/perf-{os.getpid()}.map"
 
 
 def add(name: str, symbol: str, code: bytes, address: int) -> None:
