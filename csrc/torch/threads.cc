@@ -58,7 +58,7 @@ class OpenMpThreads final : public Executor {
     if (openmp_.in_parallel() != 0) return 1;
     return std::min(openmp_.max_threads(), Pool::instance().num_threads());
   }
-  int64_t dispatch_cost_ns() const override { return 10'000; }
+  bool pays_to_start(int64_t saved_ns) override { return saved_ns >= 10'000; }
 
   void run(ChunkedRun& run) override {
     struct Team {

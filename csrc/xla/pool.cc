@@ -24,8 +24,8 @@ void help_task(void* data) {
 
 }  // namespace
 
-int64_t XlaPool::dispatch_cost_ns() const {
-  return kDispatchNs;
+bool XlaPool::pays_to_start(int64_t saved_ns) {
+  return saved_ns >= kDispatchNs;
 }
 
 void XlaPool::run(ChunkedRun& run) {

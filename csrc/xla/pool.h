@@ -12,7 +12,7 @@ class XlaPool final : public Executor {
   explicit XlaPool(const XLA_FFI_CallFrame& frame) : frame_(frame) {}
 
   int64_t max_threads() const override;
-  int64_t dispatch_cost_ns() const override;
+  bool pays_to_start(int64_t saved_ns) override;
   void run(ChunkedRun& run) override;
 
  private:

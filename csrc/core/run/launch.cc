@@ -78,16 +78,15 @@ void run_inline(const LaunchDescriptor& descriptor, const void* block, const Lau
 }
 
 /// Whether `threads` save more of `rest_ns` than it takes to start them.
-bool pays_to_dispatch(int64_t rest_ns, int64_t threads, const Executor& executor) {
+bool pays_to_dispatch(int64_t rest_ns, int64_t threads, Executor& executor) {
   int64_t saved_ns = rest_ns - rest_ns / threads;
-  return saved_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
+  return executor.pays_to_start(saved_ns) || g_is_eager.load(std::memory_order_relaxed);
 }
 
 /// How many threads few points are worth, as far as earlier runs tell. Sums have one thread, which
 /// gives them the order that one chunk has, and so have texts that are printed. The executor is
 /// asked last: its answer takes longer than most runs of few points.
-int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points,
-                       const Executor& executor) {
+int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points, Executor& executor) {
   int64_t point_ns = std::atomic_ref(descriptor.few_point_ns).load(std::memory_order_relaxed);
   int64_t shared_ns = point_ns * (points - kFewChunkPoints);
   bool is_eager = g_is_eager.load(std::memory_order_relaxed);

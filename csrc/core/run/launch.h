@@ -116,8 +116,9 @@ class Executor {
   virtual ~Executor() = default;
   /// How many threads a run may have, the calling one included.
   virtual int64_t max_threads() const = 0;
-  /// The time to start a second thread: shorter work does not gain from one.
-  virtual int64_t dispatch_cost_ns() const = 0;
+  /// Whether a run should have more threads, which would save `saved_ns` of its time if they began
+  /// at once. Asked once a run.
+  virtual bool pays_to_start(int64_t saved_ns) = 0;
   /// Finishes every chunk of `run`, the caller helping.
   virtual void run(ChunkedRun& run) = 0;
 };

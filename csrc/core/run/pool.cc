@@ -17,12 +17,21 @@
 namespace kernelcore {
 namespace {
 
-constexpr auto kSpinTime = std::chrono::microseconds(50);
+// How long a worker waits for the next run before it sleeps, and what starting one takes then.
+constexpr int64_t kSpinNs = 50'000;
 constexpr int64_t kHotDispatchNs = kLeastDispatchNs;
 constexpr int64_t kColdDispatchNs = 30'000;
+// Shorter runs keep one thread, however many follow: workers that wait for them take more from
+// other programs than they give.
+constexpr int64_t kLeastSavedInChainNs = 8'000;
 
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_requested_threads{0};  // 0: not set by the user
+
+int64_t now_ns() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
 
 /// The value of KC_NUM_THREADS; 0 if it is not set.
 int threads_of_environment() {
@@ -91,8 +100,24 @@ void Pool::set_num_threads(int count) {
   busy_.store(false, std::memory_order_release);
 }
 
-int64_t Pool::dispatch_cost_ns() const {
-  return awake_.load(std::memory_order_relaxed) > 0 ? kHotDispatchNs : kColdDispatchNs;
+bool Pool::pays_to_start(int64_t saved_ns) {
+  if (awake_.load(std::memory_order_relaxed) > 0) return saved_ns >= kHotDispatchNs;
+  if (saved_ns >= kColdDispatchNs) return true;
+  return saved_ns >= kLeastSavedInChainNs && pays_to_wake(saved_ns);
+}
+
+// Short runs in a chain wake the workers once they have forgone as much time as that takes: no
+// order of runs then takes more than twice what it would if the rest of the chain were known.
+bool Pool::pays_to_wake(int64_t saved_ns) {
+  int64_t now = now_ns();
+  // A run takes at most twice what two threads save of it. Later, workers would be asleep again.
+  int64_t longest = kSpinNs + 2 * saved_ns;
+  bool in_chain = now - last_forgone_at_.exchange(now, std::memory_order_relaxed) < longest;
+  int64_t before = in_chain ? forgone_ns_.load(std::memory_order_relaxed) : 0;
+  int64_t forgone_ns = before + saved_ns - kHotDispatchNs;
+  bool pays = forgone_ns >= kColdDispatchNs;
+  forgone_ns_.store(pays ? 0 : forgone_ns, std::memory_order_relaxed);
+  return pays;
 }
 
 void Pool::run(ChunkedRun& run) {
@@ -148,13 +173,13 @@ void Pool::work(int64_t helper, int32_t seen) {
 
 void Pool::wait_for_change(int32_t seen) {
   constexpr int kPausesPerClockRead = 64;
-  auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  int64_t deadline = now_ns() + kSpinNs;
   do {
     for (int i = 0; i < kPausesPerClockRead; ++i) {
       if (generation_.load(std::memory_order_acquire) != seen) return;
       cpu_pause();
     }
-  } while (std::chrono::steady_clock::now() < deadline);
+  } while (now_ns() < deadline);
   awake_.fetch_sub(1, std::memory_order_relaxed);
   generation_.wait(seen, std::memory_order_acquire);
   awake_.fetch_add(1, std::memory_order_relaxed);

@@ -25,11 +25,12 @@ class Pool final : public Executor {
   void set_num_threads(int count);
 
   int64_t max_threads() const override { return num_threads(); }
-  int64_t dispatch_cost_ns() const override;
+  bool pays_to_start(int64_t saved_ns) override;
   void run(ChunkedRun& run) override;
 
  private:
   Pool();
+  bool pays_to_wake(int64_t saved_ns);
   void start();
   void stop();
   void work(int64_t helper, int32_t seen);
@@ -41,6 +42,10 @@ class Pool final : public Executor {
   std::vector<std::thread> workers_;  // guarded by busy_
   alignas(64) std::atomic<int32_t> generation_{0};
   alignas(64) std::atomic<int32_t> awake_{0};
+  // What runs of the present chain would have saved if the workers had been awake; the time of the
+  // last of these runs.
+  std::atomic<int64_t> forgone_ns_{0};
+  std::atomic<int64_t> last_forgone_at_{0};
   RunGate gate_;
 };
 
