@@ -56,7 +56,7 @@ HOMES = homes(
         "kernelcore.frontend.derivatives.gradient": "grad",
         "kernelcore.frontend.calls.intrinsics": (
             "address_of atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min "
-            "atomic_or atomic_sub atomic_xor printf tid"
+            "atomic_or atomic_sub atomic_xor bitcast printf tid"
         ),
         "kernelcore.frontend.calls.snippet": "NativeFunction func_native",
         "kernelcore.frontend.derivatives.rules": "func_grad func_jvp func_replay",

@@ -19,7 +19,7 @@ from kernelcore.language.types import SCALARS, Scalar
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
 
 # The type of a scalar in registers: integers have no sign, floats of 16 bits are held as
-# float32 (``codegen/llvm/float16.py``).
+# float32 (``builtins/float16.py``).
 LLVM_TYPES: Mapping[str, str] = MappingProxyType(
     {s.name: f"i{s.bits}" for s in SCALARS if not s.is_float}
     | {"float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}

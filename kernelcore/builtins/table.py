@@ -14,5 +14,13 @@ with registering() as _declared:
 
     _ = arithmetic, elementary, logic
 
-OPS: Mapping[str, Op] = MappingProxyType({name: entry.op for name, entry in _declared.items()})
+# Operations that the frontend emits for what has another form in the language.
+with registering() as _hidden:
+    from kernelcore.builtins import bits
+
+    _ = bits
+
+OPS: Mapping[str, Op] = MappingProxyType(
+    {name: entry.op for name, entry in (_declared | _hidden).items()}
+)
 BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType({**_declared, "rint": arithmetic.rint})

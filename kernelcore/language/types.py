@@ -103,13 +103,20 @@ class TypeClass:
 INTEGERS = tuple(s for s in SCALARS if s.is_integer)
 FLOATS = tuple(s for s in SCALARS if s.is_float)
 
-# Type classes that signatures of built-ins are written in.
+
+def unsigned(bits: int) -> Scalar:
+    """The unsigned integer of ``bits`` bits."""
+    return next(s for s in SCALARS if s.kind == "uint" and s.bits == bits)
+
+
+# Type classes that signatures of built-ins are written in; each scalar is the class of itself.
 TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
     "Bool": (boolean,),
     "Int": INTEGERS,
     "Float": FLOATS,
     "Number": (*INTEGERS, *FLOATS),
     "Any": SCALARS,
+    **{s.name: (s,) for s in SCALARS},
 }
 AnyScalar = TypeClass("Any", SCALARS)
 AnyFloat = TypeClass("Float", FLOATS)

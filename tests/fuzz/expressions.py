@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, int32
 from tests.fuzz.palette import COLUMNS, Draws, Palette, Piece, Place, Size, UserFunction, routes
 
@@ -38,12 +39,12 @@ class Expressions:
                 case StructType():
                     options += [self.ternary, self.construct_struct]
                 case Dense():
-                    options += [self.dense, self.dense, self.dense, self.ternary]
+                    options += [self.dense, self.dense, self.dense, self.ternary, self.bits]
                 case Scalar(kind="bool"):
                     options = [self.leaf, self.condition, self.condition, self.condition]
                 case Scalar():
                     options += [self.number, self.number, self.number, self.call, self.cast]
-                    options += [self.ternary, self.reduction]
+                    options += [self.ternary, self.reduction, self.bits]
             options.append(self.user_call)
         return self.draws.pick(options)(type_, depth - 1)
 
@@ -151,6 +152,18 @@ class Expressions:
         source = self.expression(self.draws.pick(self.palette.scalars), depth)
         is_python = type_.name in _CAST_NAMES and self.draws.chance(50)
         return f"{_CAST_NAMES[type_.name] if is_python else self.palette.spell(type_)}({source})"
+
+    def bits(self, type_: Element, depth: int) -> str:
+        """The bits of another type of the same size; NaN is kept out, whose bits are open."""
+        found = self.palette.of_size(type_)
+        if not found:
+            return self.leaf(type_, depth)
+        source = self.draws.pick(found)
+        one = self.expression(source, depth)
+        text = f"kc.bitcast({one}, {self.palette.spell(type_)})"
+        if not any(s.is_float for s in scalars_of(source)):
+            return text
+        return f"({text} if {one} == {one} else {self.constant(type_, depth)})"
 
     def ternary(self, type_: Element, depth: int) -> str:
         """A choice of two."""

@@ -29,6 +29,7 @@ from tests.fuzz.host_values import (
     apply,
     boxed,
     copied,
+    scalars,
     type_of,
 )
 from tests.fuzz.program_arguments import arguments
@@ -136,6 +137,14 @@ class Language:
 
     def cw_div(self, a: Any, b: Any) -> Any:
         return apply("div", a, b)
+
+    def bitcast(self, x: Any, dtype: HostScalar | HostDense) -> Any:
+        data = b"".join(value.tobytes() for value in scalars(x))
+        if isinstance(dtype, HostScalar):
+            return np.frombuffer(data, dtype.type.numpy)[0]
+        made, scalar = dtype.type, dtype.type.scalar
+        numbers = boxed(np.frombuffer(data, scalar.numpy), made.extents)
+        return Composite(made.kind, scalar, numbers)
 
     def __getattr__(self, name: str) -> Any:
         if name in _BY_NAME:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from kernelcore.language.composite_types import CLASSES
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import (
     FLOATS,
     INTEGERS,
@@ -119,6 +120,11 @@ class Palette:
         """The scalars of a kind."""
         return [s for s in self.scalars if kind(s)]
 
+    def of_size(self, type_: Element) -> list[Scalar | Dense]:
+        """The others of the size of ``type_`` that have no bool, if it has none."""
+        size = _bits(type_)
+        return [t for t in (*self.scalars, *self.dense) if t != type_ and _bits(t) == size > 0]
+
     @property
     def definitions(self) -> str:
         """The text that defines the types."""
@@ -132,6 +138,12 @@ class Palette:
                 if isinstance(member, Element)
             ]
         return "".join(lines)
+
+
+def _bits(type_: Element) -> int:
+    """The bits of a value; 0 with a bool among them."""
+    scalars = scalars_of(type_)
+    return 0 if boolean in scalars else sum(s.bits for s in scalars)
 
 
 @dataclass(frozen=True)

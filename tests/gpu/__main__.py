@@ -30,7 +30,7 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         # Likewise of programs in the kernel language, its library, its effects and its rules.
         "language": (
-            *_files("frontend", "language language_edges functions gradient scalar_types"),
+            *_files("frontend", "language language_edges functions gradient scalar_types bitcast"),
             *_files("codegen/llvm", "effects float16"),
             *_files("passes/autodiff", "effect_derivatives custom_rules"),
             *_files("builtins", "random noise interpolate"),

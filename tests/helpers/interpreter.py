@@ -83,7 +83,7 @@ def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) 
     def compute_at_once(*values: Any) -> Any:
         return kind(ref(*values))
 
-    return compute if any(narrow) else compute_at_once
+    return compute if any(narrow) or is_narrow(result) else compute_at_once
 
 
 def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:

@@ -7,9 +7,10 @@ seen by whoever reads its outcome; ``ATOMIC_ADD`` orders nothing but its own ele
 from __future__ import annotations
 
 from kernelcore.base.errors import KernelCompileError
+from kernelcore.builtins import float16
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen.llvm import access, float16, memory
+from kernelcore.codegen.llvm import access, memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction import accumulate, block_sums
 from kernelcore.codegen.simd import component_groups

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kernelcore.builtins import float16
 from kernelcore.builtins.lowering import LLVM_TYPES, compare, instr, select
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen.llvm import float16
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.ir.core import Eqn
 from kernelcore.language.types import Scalar, boolean, float32, float64, uint64

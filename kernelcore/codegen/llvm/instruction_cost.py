@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import chain
 
+from kernelcore.builtins.float16 import held_as
 from kernelcore.codegen.llvm.emitter import Emitter, Facts, Lanes, scalar_type
-from kernelcore.codegen.llvm.float16 import held_as
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import Op
 from kernelcore.language.types import Scalar

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kernelcore.base.errors import KernelCompileError
+from kernelcore.builtins import float16
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
@@ -25,7 +26,6 @@ from kernelcore.codegen.llvm import (
     control,
     division,
     exits,
-    float16,
     memory,
     output,
     stacks,
@@ -338,6 +338,8 @@ def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
     assert eqn.op.lower is not None
     dtype = float16.held_as(scalar_type(eqn.inputs[-1]))
     value = eqn.op.lower(e, dtype, *(e.value(a) for a in eqn.inputs))
+    if not any(scalar_type(a).is_float for a in eqn.inputs):
+        return [value]  # exact: a float of given bits, which a NaN keeps
     return [float16.rounded(e, scalar_type(eqn.out), value)]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kernelcore.builtins import float16
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen.llvm import float16
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.ir.walk import array_type, element_indices

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from kernelcore.builtins import float16
 from kernelcore.codegen import abi
-from kernelcore.codegen.llvm import exits, float16
+from kernelcore.codegen.llvm import exits
 from kernelcore.codegen.llvm.cast import convert
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd import masked_control

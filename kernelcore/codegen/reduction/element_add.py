@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from kernelcore.builtins import float16
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi
-from kernelcore.codegen.llvm import float16, memory
+from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.simd.masked_control import ALL_LANES

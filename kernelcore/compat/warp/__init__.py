@@ -54,6 +54,8 @@ from kernelcore.compat.warp.utils import map as map
 _MODULES = {"autograd", "context", "jax_experimental", "optim", "torch"}
 # Names whose modules import more of kernelcore than most programs need at once.
 _LATE = {"Tape": "tape"}
+# What kernelcore has under another name.
+_OTHER_NAMES = {"cast": "bitcast"}
 
 
 def __getattr__(name: str) -> Any:
@@ -69,7 +71,7 @@ def __getattr__(name: str) -> Any:
             globals()[name] = found = getattr(_import_module(f"{__name__}.{_LATE[name]}"), name)
             return found
         home = _runtime if name in _runtime.__all__ else _kernelcore
-        found = getattr(home, name, _missing)
+        found = getattr(home, _OTHER_NAMES.get(name, name), _missing)
         if found is not _missing:
             globals()[name] = found
             return found
@@ -83,6 +85,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     own = {name for name in globals() if not name.startswith("_")}
-    names = own | {*dir(_kernelcore), *_runtime.__all__, *_MODULES}
+    names = own | {*dir(_kernelcore), *_runtime.__all__, *_MODULES, *_OTHER_NAMES}
     # What kernelcore keeps to itself, and the command that reads programs, are not of Warp.
     return sorted(names - {"annotations", "port"})

@@ -102,11 +102,6 @@ REASONS = (
         "use ScopedTimer, kernelcore.explain, or NVIDIA's profilers",
     ),
     Reason(
-        r"cast",
-        "bits of numbers are not reinterpreted in kernels",
-        "view the array with arr.view(dtype) on the host, or convert with int() and float()",
-    ),
-    Reason(
         r"closest_point_edge_edge|intersect_tri_tri",
         "this query is not supported",
         "write it as a function of kernels, with @wp.func",
@@ -131,16 +126,6 @@ REASONS = (
         r"|Jax\w+Mode|clear_\w+_cache|get_cuda_\w+|get_cpu_kernel_cache_key|is_cubql_available",
         "this belongs to the compiler of Warp",
         "catch KernelError, and use get_logger and config",
-    ),
-    Reason(
-        r"cast",
-        "a kernel does not take the bits of a number for those of another type",
-        "pass both views of the memory, array.view(dtype), or write the few lines in func_native",
-    ),
-    Reason(
-        r"closest_point_edge_edge|intersect_tri_tri",
-        "this function of geometry is not there",
-        "copy its lines from a book into a function",
     ),
 )
 

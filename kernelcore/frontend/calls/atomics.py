@@ -11,6 +11,7 @@ from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, UNARY
 from kernelcore.frontend.calls import intrinsics
+from kernelcore.frontend.calls.bitcast import lower_bitcast
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
@@ -199,6 +200,7 @@ INTRINSICS: Mapping[Intrinsic, _Lower] = MappingProxyType(
     {
         intrinsics.tid: _tid,
         intrinsics.address_of: _address_of,
+        intrinsics.bitcast: lower_bitcast,
         intrinsics.atomic_add: _atomic(intrinsics.atomic_add, _ADD),
         intrinsics.atomic_sub: _atomic_sub,
         intrinsics.atomic_min: _atomic(intrinsics.atomic_min, _MIN),

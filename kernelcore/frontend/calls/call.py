@@ -79,11 +79,7 @@ def lower_call(
     if isinstance(callee, Gradient):
         return lower_gradient(scope, callee, args, keywords, node, lower_call)
     if isinstance(callee, Intrinsic):
-        if keywords:
-            raise KernelTypeError(
-                f"{callee.name}() takes no keywords", loc, f"write {callee.usage}"
-            )
-        return INTRINSICS[callee](scope, args, node)
+        return INTRINSICS[callee](scope, _in_order(callee, args, keywords, loc), node)
     type_ = type_of(callee)
     if isinstance(type_, Scalar):
         if not args and not keywords:
@@ -117,6 +113,19 @@ def lower_call(
             return scope.call_function(LIBRARY[name], args, {}, node, scope)
         return _call_builtin(scope, BUILTINS[name].op, args, keywords, node)
     raise _not_callable(callee, node, loc)
+
+
+def _in_order(
+    callee: Intrinsic, args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None
+) -> Sequence[Value]:
+    """The arguments of an intrinsic by position."""
+    rest = callee.keywords[len(args) :]
+    if set(keywords) != set(rest[: len(keywords)]):
+        problem = (
+            f"does not take {next(iter(keywords))}=" if callee.keywords else "takes no keywords"
+        )
+        raise KernelTypeError(f"{callee.name}() {problem}", loc, f"write {callee.usage}")
+    return [*args, *(keywords[name] for name in rest if name in keywords)]
 
 
 def _call_builtin(

@@ -7,28 +7,44 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernelcore.base.errors import KernelError
+from kernelcore.language.reinterpretation import bits_as
 
 # What intrinsics mean where a kernel runs in Python; None where none runs.
 host: ContextVar[Callable[[str, tuple[Any, ...]], Any] | None] = ContextVar("host", default=None)
 
 
 class Intrinsic:
-    """A function that the frontend lowers; it cannot be called on the host.
+    """A function that the frontend lowers.
 
     Attributes:
         name: Its public name.
         usage: How it is written.
         derivative: Whether it has one.
+        ref: Its meaning on the host; None if it has one in kernels only.
+        keywords: The names of its parameters, if arguments may be given by them.
     """
 
-    def __init__(self, name: str, usage: str, doc: str, derivative: str = "none") -> None:
+    def __init__(
+        self,
+        name: str,
+        usage: str,
+        doc: str,
+        derivative: str = "none",
+        *,
+        ref: Callable[..., Any] | None = None,
+        keywords: tuple[str, ...] = (),
+    ) -> None:
         self.name = name
         self.usage = usage
         self.derivative = derivative
+        self.ref = ref
+        self.keywords = keywords
         self.__name__ = self.__qualname__ = name
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.ref is not None:
+            return self.ref(*args, **kwargs)
         evaluate = host.get()
         if evaluate is not None and not kwargs:
             return evaluate(self.name, args)
@@ -58,6 +74,16 @@ address_of = Intrinsic(
     "address_of(x), an argument",
     "The place that a parameter ``ref[T]`` of a function assigns; the same as the place itself.",
     derivative="of what is assigned",
+)
+
+
+bitcast = Intrinsic(
+    "bitcast",
+    "bitcast(x, dtype)",
+    "The bits of ``x`` as a value of another type of the same size, as ``array.view`` sees them.",
+    derivative="0",
+    ref=bits_as,
+    keywords=("x", "dtype"),
 )
 
 

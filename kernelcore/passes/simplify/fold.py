@@ -28,8 +28,8 @@ def _region(region: Region, env: dict[Var, Atom]) -> Region:
 def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
     inputs = tuple(substitute(a, env) for a in eqn.inputs) if env else eqn.inputs
     match eqn.op.kind:
-        case OpKind.PURE if all(isinstance(a, Const) for a in inputs):
-            env[eqn.out] = _fold(eqn, inputs)
+        case OpKind.PURE if (found := _folded(eqn, inputs)) is not None:
+            env[eqn.out] = found
             return
         case OpKind.CAST if inputs[0].type == eqn.out.type:
             env[eqn.out] = inputs[0]
@@ -60,13 +60,19 @@ def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
     into.append(Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
 
 
-def _fold(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const:
+def _folded(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const | None:
+    """The literal that ``eqn`` of literals is; none for a NaN of given bits: literals have one."""
+    if not all(isinstance(a, Const) for a in inputs):
+        return None
     dtype = eqn.out.type
     assert eqn.op.ref is not None
     assert isinstance(dtype, Scalar)
     with np.errstate(all="ignore"):
         values: list[Any] = [a.type.numpy.type(a.value) for a in inputs if isinstance(a, Const)]
-        return Const(dtype, dtype(eqn.op.ref(*values)).item())
+        value = dtype(eqn.op.ref(*values)).item()
+    if value != value and not any(a.type.is_float for a in inputs if isinstance(a, Const)):
+        return None
+    return Const(dtype, value)
 
 
 def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:

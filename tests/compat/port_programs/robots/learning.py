@@ -66,7 +66,7 @@ def delayed(age: wp.array(dtype=wp.uint8), out: wp.array(dtype=wp.uint8)):
 def bits(address: wp.uint64, n: int, out: wp.array(dtype=int)):
     i = wp.tid()
     a = wp.array(ptr=address, shape=(n,), dtype=float)  # port: missing array(ptr=)
-    out[i] = wp.cast(a[i], int)  # port: missing cast
+    out[i] = wp.cast(a[i], int)
 
 
 @wp.kernel
