@@ -12,6 +12,7 @@ import numpy as np
 
 from tests.compat import array_programs as array_programs
 from tests.compat import expression_programs as expression_programs
+from tests.compat import geometry_programs as geometry_programs
 from tests.compat import host_programs as host_programs
 from tests.compat import language_programs as language_programs
 from tests.compat import maths_programs as maths_programs

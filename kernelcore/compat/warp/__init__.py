@@ -53,7 +53,11 @@ from kernelcore.compat.warp.utils import map as map
 # Modules of Warp that programs reach without an import of their own.
 _MODULES = {"autograd", "context", "jax_experimental", "optim", "torch"}
 # Names whose modules import more of kernelcore than most programs need at once.
-_LATE = {"Tape": "tape"}
+_LATE = {
+    "Tape": "tape",
+    "closest_point_edge_edge": "geometry",
+    "intersect_tri_tri": "geometry",
+}
 # What kernelcore has under another name.
 _OTHER_NAMES = {"cast": "bitcast"}
 
@@ -85,6 +89,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     own = {name for name in globals() if not name.startswith("_")}
-    names = own | {*dir(_kernelcore), *_runtime.__all__, *_MODULES, *_OTHER_NAMES}
+    names = own | {*dir(_kernelcore), *_runtime.__all__, *_MODULES, *_LATE, *_OTHER_NAMES}
     # What kernelcore keeps to itself, and the command that reads programs, are not of Warp.
     return sorted(names - {"annotations", "port"})

@@ -102,11 +102,6 @@ REASONS = (
         "use ScopedTimer, kernelcore.explain, or NVIDIA's profilers",
     ),
     Reason(
-        r"closest_point_edge_edge|intersect_tri_tri",
-        "this query is not supported",
-        "write it as a function of kernels, with @wp.func",
-    ),
-    Reason(
         r"block_dim|fixedarray",
         "threads do not share a block",
         "make arrays of fixed size in a kernel with zeros(shape=(3, 4), dtype=float)",
