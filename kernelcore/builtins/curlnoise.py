@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelcore.builtins.library import library
 from kernelcore.builtins.noise import Point, _jet_at
-from kernelcore.builtins.random import _hash
+from kernelcore.builtins.random import rand_init
 from kernelcore.language.composite_types import vec2, vec3, vec4
 from kernelcore.language.types import uint32
 
@@ -24,9 +24,21 @@ def _curl(state: uint32, at: Point) -> Any:
     a = _jet_at(state, at)
     if len(at) == 2:
         return vec2(-a[2], a[1])
-    b = _jet_at(_hash(state), at)
-    c = _jet_at(_hash(_hash(state)), at)
+    b = _jet_at(_second(state), at)
+    c = _jet_at(_third(state), at)
     return vec3(c[2] - b[3], a[3] - c[1], b[1] - a[2])
+
+
+@library()
+def _second(state: uint32) -> Any:
+    """The state of the second of three functions over space; the numbers are those of Warp."""
+    return rand_init(int(state), 10019689)
+
+
+@library()
+def _third(state: uint32) -> Any:
+    """The state of the third one, which the next octave starts from."""
+    return rand_init(int(_second(state)), 13112221)
 
 
 @library()
@@ -39,6 +51,8 @@ def _octaves(
     amplitude = 1.0
     for _ in range(octaves):
         total += amplitude * _curl(state, frequency * at)
+        if len(at) > 2:
+            state = _third(state)
         frequency = frequency * lacunarity
         amplitude = amplitude * gain
     return total

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any, ClassVar, Self, cast
@@ -29,7 +30,7 @@ from kernelcore.language.conversion import (
     take_array,
     take_scalar,
 )
-from kernelcore.language.types import Dense, Scalar
+from kernelcore.language.types import Dense, Scalar, float32, float64
 
 
 class CompositeClass(type):
@@ -369,6 +370,14 @@ def value_class(type_: Dense) -> type[Any]:
         "_length_": None if None in type_.shape else type_.size,
     }
     return CompositeClass(repr(type_), (_BASES[type_.kind],), members)
+
+
+def single(value: Any) -> Any:
+    """A composite of float64 as one of float32; anything else as it is."""
+    if not isinstance(value, Composite) or value.kernel_type.dtype != float64:
+        return value
+    made = value_class(replace(value.kernel_type, dtype=float32))
+    return made._of(np.asarray(value).astype(np.float32))
 
 
 def restore(type_: Dense, data: Array) -> Composite:

@@ -19,8 +19,9 @@ from kernelcore.language.conversion import describe
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
-    from kernelcore.language import pickling, text_function
+    from kernelcore.language import composite, pickling, text_function
 else:
+    composite = Deferred("kernelcore.language.composite")
     pickling = Deferred("kernelcore.language.pickling")
     text_function = Deferred("kernelcore.language.text_function")
 
@@ -161,7 +162,13 @@ class Function:
         # Integers wrap around in kernels, and floats overflow to infinity.
         with np.errstate(all="ignore") if self.is_library else nullcontext():
             result = overload.pyfunc(*args, **kwargs)
+        if self.is_library and all(type(a) in _NUMBERS for a in (*args, *kwargs.values())):
+            result = composite.single(result)
         return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+# A composite that a library function makes of Python's numbers is one of float32, as vec3(0.5) is.
+_NUMBERS = (bool, int, float)
 
 
 def _common_signature(overloads: Sequence[Overload]) -> inspect.Signature:

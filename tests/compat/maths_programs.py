@@ -374,3 +374,15 @@ def gradients_at_the_edges(wp):
         wp.launch(edges, 5, [x], [loss], device="cpu")
     tape.backward(loss)
     return loss.numpy(), x.grad.numpy()
+
+
+@program
+def rotations_made_on_the_host(wp):
+    @wp.kernel
+    def turned(q: wp.quat, v: wp.array(dtype=wp.vec3)):
+        v[0] = wp.quat_rotate(q, wp.vec3(1.0, 2.0, 3.0))
+
+    v = wp.zeros(1, dtype=wp.vec3, device="cpu")
+    half = wp.quat_slerp(wp.quat_identity(), wp.quat_rpy(0.1, -0.2, 0.3), 0.5)
+    wp.launch(turned, 1, [wp.quat_rpy(-0.3, -0.5, 0.25) * half], [v], device="cpu")
+    return v.numpy(), np.array(half)

@@ -307,3 +307,20 @@ def dlpack_and_numpy_protocols(wp):
     a = wp.array(NUMBERS, device="cpu")
     b = wp.from_dlpack(np.arange(3.0, dtype=np.float32))
     return np.from_dlpack(a), b.numpy(), np.array(a.__array_interface__["shape"])
+
+
+@program
+def curl_noise_of_space_and_time(wp):
+    @wp.kernel
+    def fields(p: wp.array(dtype=wp.vec4), out: wp.array2d(dtype=wp.vec3)):
+        i = wp.tid()
+        state = wp.rand_init(3, i)
+        q = p[i]
+        out[i, 0] = wp.curlnoise(state, wp.vec3(q[0], q[1], q[2]))
+        out[i, 1] = wp.curlnoise(state, wp.vec3(q[0], q[1], q[2]), wp.uint32(3), 1.5, 0.25)
+        out[i, 2] = wp.curlnoise(state, q, octaves=wp.uint32(2))
+
+    points = np.linspace(-2.0, 2.0, 40, dtype=np.float32).reshape(10, 4)
+    out = wp.zeros((10, 3), dtype=wp.vec3, device="cpu")
+    wp.launch(fields, 10, [wp.array(points, dtype=wp.vec4, device="cpu")], [out], device="cpu")
+    return out.numpy()
