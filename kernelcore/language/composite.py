@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any, ClassVar, Self, cast
@@ -30,7 +29,7 @@ from kernelcore.language.conversion import (
     take_array,
     take_scalar,
 )
-from kernelcore.language.types import Dense, Scalar, float32, float64
+from kernelcore.language.types import Dense, Scalar
 
 
 class CompositeClass(type):
@@ -370,14 +369,6 @@ def value_class(type_: Dense) -> type[Any]:
         "_length_": None if None in type_.shape else type_.size,
     }
     return CompositeClass(repr(type_), (_BASES[type_.kind],), members)
-
-
-def single(value: Any) -> Any:
-    """A composite of float64 as one of float32; anything else as it is."""
-    if not isinstance(value, Composite) or value.kernel_type.dtype != float64:
-        return value
-    made = value_class(replace(value.kernel_type, dtype=float32))
-    return made._of(np.asarray(value).astype(np.float32))
 
 
 def restore(type_: Dense, data: Array) -> Composite:

@@ -204,3 +204,11 @@ def _built_in(name: str, *, is_reflected: bool = False) -> Callable[[Any, Any], 
 for _name in ("mod", "floordiv", "pow"):
     setattr(Composite, f"__{_name}__", _built_in(_name))
     setattr(Composite, f"__r{_name}__", _built_in(_name, is_reflected=True))
+
+
+def single(value: Any) -> Any:
+    """A composite of float64 as one of float32; anything else as it is."""
+    if not isinstance(value, Composite) or value.kernel_type.dtype != types.float64:
+        return value
+    made = value_class(replace(value.kernel_type, dtype=types.float32))
+    return made._of(np.asarray(value).astype(np.float32))

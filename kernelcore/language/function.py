@@ -19,9 +19,9 @@ from kernelcore.language.conversion import describe
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
-    from kernelcore.language import composite, pickling, text_function
+    from kernelcore.language import composite_types, pickling, text_function
 else:
-    composite = Deferred("kernelcore.language.composite")
+    composite_types = Deferred("kernelcore.language.composite_types")
     pickling = Deferred("kernelcore.language.pickling")
     text_function = Deferred("kernelcore.language.text_function")
 
@@ -163,7 +163,7 @@ class Function:
         with np.errstate(all="ignore") if self.is_library else nullcontext():
             result = overload.pyfunc(*args, **kwargs)
         if self.is_library and all(type(a) in _NUMBERS for a in (*args, *kwargs.values())):
-            result = composite.single(result)
+            result = composite_types.single(result)
         return _updated(overload, args, kwargs, result) if overload.updates else result
 
 

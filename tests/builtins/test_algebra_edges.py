@@ -348,3 +348,12 @@ def test_a_transform_of_the_host_is_updated_in_place() -> None:
     t = transform_identity()
     transform_set_translation(t, composite_types.vec3(1, 2, 3))
     assert t.p == composite_types.vec3(1, 2, 3)
+
+
+def test_functions_of_pythons_numbers_make_composites_of_float32() -> None:
+    turned = kc.quat_rpy(0.1, 0.2, 0.3)
+    assert isinstance(turned, kc.quat)
+    exact = np.asarray(kc.quat_rpy(*map(np.float64, (0.1, 0.2, 0.3))))
+    assert exact.dtype == np.float64
+    assert np.asarray(turned).tolist() == exact.astype(np.float32).tolist()
+    assert isinstance(kc.sin(0.5), np.float64)

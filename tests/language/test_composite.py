@@ -396,12 +396,3 @@ def test_numpy_sees_the_components() -> None:
     assert v.x == 0
     assert np.asarray(v, np.float64).dtype == np.float64
     assert np.stack([vec3(1), vec3(2)]).shape == (2, 3)
-
-
-def test_functions_of_pythons_numbers_make_composites_of_float32() -> None:
-    turned = kc.quat_rpy(0.1, 0.2, 0.3)
-    assert isinstance(turned, kc.quat)
-    exact = np.asarray(kc.quat_rpy(*map(np.float64, (0.1, 0.2, 0.3))))
-    assert exact.dtype == np.float64
-    assert np.asarray(turned).tolist() == exact.astype(np.float32).tolist()
-    assert kc.sin(0.5).dtype == np.float64
