@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import (
     Dependence,
     VectorLoop,
@@ -18,8 +19,8 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     stride_of,
 )
-from kernelcore.codegen.simd.cost_model import gains_as_vector
-from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
+from kernelcore.codegen.simd.loop_vectorize import INDEPENDENT_LANES, LOOP_LANES
 from kernelcore.codegen.simd.row_blocks import BLOCK
 from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.ir.core import Eqn, Func
@@ -27,6 +28,9 @@ from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import walk_eqns, walk_paths
 
 _IN_BLOCKS = f"all lanes of a gang iterate together, along rows in blocks of {BLOCK} iterations"
+
+_OUTER = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, with the loops inside"
+_INSIDE = "for all iterations of the loop around it at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Loop:
 def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None]) -> Iterator[Loop]:
     """The loops of ``func``, compiled with ``strategy``, in program order."""
     strides = lane_strides(func) if strategy.gang > 1 else None
-    in_blocks = blocks_of(func, strategy)
+    in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences = loop_dependences(func)
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
@@ -60,6 +64,8 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
         if strides is not None:
             how = _IN_BLOCKS if eqn in in_blocks else _of_gangs(eqn, strides)
             why = ""
+        elif eqn in outer or any(around in outer for around, _ in path):
+            how, why = _OUTER if eqn in outer else _INSIDE, ""
         else:
             how, why = _of_threads(eqn, strategy, dependences.get(eqn))
         yield Loop(eqn.loc, depth, how, why, trips.get(eqn))
@@ -97,6 +103,11 @@ def blocks_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, BlockedLoop]
     return blocked_loops(func, lane_strides(func)) if strategy.gang > 1 else {}
 
 
+def outer_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, IndependentLoop]:
+    """The loops whose independent iterations are lanes."""
+    return outer_loops(func) if strategy.loop_lanes > 1 else {}
+
+
 def lane_strides_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, Strides]:
     """For the accesses whose lanes run together, by how much values grow from lane to lane."""
     if strategy.gang > 1:
@@ -107,4 +118,6 @@ def lane_strides_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, Stride
     for body in loop_dependences(func).values():
         if isinstance(body, VectorLoop):
             found |= dict.fromkeys(walk_eqns(body.region), body.strides)
+    for loop in outer_of(func, strategy).values():
+        found |= dict.fromkeys(walk_eqns(loop.body), loop.strides)
     return found

@@ -23,7 +23,7 @@ import kernelcore as kc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
-from kernelcore.codegen.simd.cost_model import TILE_ROWS
+from kernelcore.codegen.simd.cost_model import TILE_ROWS, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
     SCALAR_CODE,
@@ -64,7 +64,7 @@ class Subject:
 def strategies(func: Func) -> list[VectorStrategy]:
     """What the compiler could choose for ``func``."""
     found = [SCALAR_CODE]
-    if vector_loops(func):
+    if vector_loops(func) or outer_loops(func):
         found.append(VectorStrategy(loop_lanes=LOOP_LANES))
     if not has_vector_form(func):
         return found

@@ -24,6 +24,7 @@ from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.compiler.stages import all_derivatives
@@ -77,7 +78,7 @@ def form_of(func: Func, seed: int) -> VectorStrategy | None:
     rng = Random(f"form {seed}")
     if not seed % OPTIMISED:
         return None
-    if rng.random() < LOOP_FORMS and vector_loops(func):
+    if rng.random() < LOOP_FORMS and (vector_loops(func) or outer_loops(func)):
         return VectorStrategy(loop_lanes=LOOP_LANES)
     lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
     rows = rng.choice((1, 2, 4)) if lanes > 1 and can_tile_rows(func) else 1

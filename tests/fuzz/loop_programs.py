@@ -34,6 +34,10 @@ ROW_RANGES = (
 )  # fmt: skip
 ROWS = ("i", "i", "i", "at[i]", "i // 2", "49 - i", "(i * m) % 50", "3")
 COLUMNS = ("{k}", "{k}", "{k}", "{k} + 1", "{k} - 1", "n + 1 - {k}", "{k} // 2", "at[{k}] % 40")
+# Of independent iterations: their range, the trip counts of loops inside, and rows there.
+COLUMN_RANGES = ("n", "n", "2, n", "i0, n", "m % 19", "0, n - m", "i - 3")
+TRIPS = ("i % 5", "m % 4", "at[i] % 6", "2")
+ROWS_INSIDE = ("i", "at[(i + e) % 50]", "at[i]", "(i * e) % 50", "e")
 
 
 class LoopProgram:
@@ -238,3 +242,45 @@ class RowProgram:
     def add(self, depth: int, index: str) -> None:
         target, dtype = self.own(index)
         self.line(depth, f"{target} += {self.value(index, dtype)}")
+
+
+class ColumnProgram(RowProgram):
+    """Writes one kernel of one thread per row, with loops whose iterations are independent.
+
+    They access elements beside each other, or share them.
+    """
+
+    def write(self) -> None:
+        """The body of the kernel."""
+        self.line(1, "i = kc.tid()")
+        self.line(1, f"n, i0 = at.shape[0] - {ELEMENTS - WIDTH + 2 * MARGIN}, m % 3")
+        for number in range(self.rng.randint(1, 2)):
+            self.columns(f"k{number}")
+
+    def columns(self, index: str) -> None:
+        """A loop of independent iterations."""
+        dtype = self.rng.choice(FLOATS)
+        self.line(1, f"for {index} in range({self.rng.choice(COLUMN_RANGES)}):")
+        self.line(2, f"j = kc.int32({index}) + {MARGIN}")
+        self.line(2, f"v = kc.{dtype}({self.rng.choice(('0.0', '-0.0', 'i', index))})")
+        for _ in range(self.rng.randint(0, 2)):
+            self.line(2, f"for e in range({self.rng.choice(TRIPS)}):")
+            self.line(3, f"w = kc.{dtype}({self.inside()})")
+            for _ in range(self.rng.randint(1, 2)):
+                step = self.rng.choice(
+                    ("v += w", "v -= w * w", "v = kc.max(v, w)", "w = kc.sin(w)")
+                )
+                guard = self.rng.choice(("", "", "if w > 0.25: ", "if e > i % 3: "))
+                self.line(3, f"{guard}{step}")
+        # The last one is not guarded: the loop has an effect.
+        for guarded in range(self.rng.randint(0, 1), -1, -1):
+            matrix = self.rng.choice(self.outputs)
+            target, stored = f"{matrix}[i, j]", f"kc.{self.matrices[matrix]}"
+            value = self.rng.choice((f"{stored}(v)", f"{target} + {stored}(v)"))
+            guard = self.rng.choice(("", "if v > 0.5: ", "if i % 3 == 1: ", "if j > 9: "))
+            self.line(2, f"{guard if guarded else ''}{target} = {value}")
+
+    def inside(self) -> str:
+        """An element that a loop inside reads."""
+        column = self.rng.choice(("j", "j", "j + 1", "j - 2", "3", "i0", "e"))
+        return f"{self.rng.choice(self.inputs)}[{self.rng.choice(ROWS_INSIDE)}, {column}]"

@@ -1,4 +1,4 @@
-"""Random loops: vectorised loops, and blocks along rows, have the bits of the interpreter."""
+"""Random loops: vectorised ones, and blocks along rows, have the bits of the interpreter."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import has_vector_form
 from kernelcore.compiler.stages import all_derivatives
@@ -24,7 +25,15 @@ from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from tests.fuzz.loop_programs import ELEMENTS, MARGIN, POINTS, WIDTH, LoopProgram, RowProgram
+from tests.fuzz.loop_programs import (
+    ELEMENTS,
+    MARGIN,
+    POINTS,
+    WIDTH,
+    ColumnProgram,
+    LoopProgram,
+    RowProgram,
+)
 from tests.fuzz.program_arguments import bits
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
@@ -141,6 +150,23 @@ def test_blocks_along_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
         except AssertionError as error:
             raise AssertionError(f"program {number}:\n{program.text}") from error
     assert in_blocks > 0
+
+
+@pytest.mark.parametrize("shard", range(8))
+def test_independent_iterations_have_the_bits_of_the_interpreter(shard: int) -> None:
+    for number in range(FIRST + shard, FIRST + 2 * COUNT, 8):
+        program = ColumnProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        func = optimize(kernel.func)
+        assert outer_loops(func), program.text
+        least = (1, 4, NO_MASKS)[number // 8 % 3]
+        given = row_arguments(func, np.random.default_rng(number))
+        try:
+            with unoptimised() if number % 8 else nullcontext():
+                run = partial(interpreter.run, func, grid_dims=POINTS)
+                compare(func, given, run, 1, LOOP_LANES, least)
+        except AssertionError as error:
+            raise AssertionError(f"program {number}:\n{program.text}") from error
 
 
 @pytest.mark.parametrize("shard", range(4))

@@ -8,7 +8,10 @@ from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_o
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_stopped
 from kernelcore.codegen.simd import masked_control, row_blocks
-from kernelcore.codegen.simd.loop_vectorize import emit_vector_iterations
+from kernelcore.codegen.simd.loop_vectorize import (
+    emit_independent_iterations,
+    emit_vector_iterations,
+)
 from kernelcore.ir.core import Eqn
 
 
@@ -42,6 +45,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     entries = e.values(eqn.inputs[3:], carried)
     if eqn in e.vector_loops:
         first, entries = emit_vector_iterations(e, eqn, (first, limit, by), entries)
+    if eqn in e.independent_loops:
+        first = emit_independent_iterations(e, eqn, (first, limit, by))
     with e.at(1):
         count = trip_count(e, integer, first, limit, by)
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")

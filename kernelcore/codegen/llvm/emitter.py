@@ -10,6 +10,7 @@ from types import MappingProxyType
 from kernelcore.base import native
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.analysis.component_groups import ComponentGroups
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.analysis.uniformity import Strides
@@ -107,6 +108,7 @@ class Emitter:
         lane_facts: What the lanes are.
         vector_loops: The loops to vectorise in the body being emitted.
         blocked_loops: The loops along rows in the body being emitted.
+        independent_loops: The loops whose iterations become lanes, with the loops inside.
         row_buffers: Where the block being emitted keeps the elements of an access.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
@@ -136,6 +138,7 @@ class Emitter:
         self.scales = self.facts.scales
         self.vector_loops: Mapping[Eqn, VectorLoop] = {}
         self.blocked_loops: Mapping[Eqn, BlockedLoop] = {}
+        self.independent_loops: Mapping[Eqn, IndependentLoop] = {}
         self.row_buffers: dict[Eqn, str] = {}
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None
@@ -221,13 +224,17 @@ class Emitter:
 
     @contextmanager
     def special_loops(
-        self, vectors: Mapping[Eqn, VectorLoop], blocked: Mapping[Eqn, BlockedLoop]
+        self,
+        vectors: Mapping[Eqn, VectorLoop],
+        blocked: Mapping[Eqn, BlockedLoop],
+        independent: Mapping[Eqn, IndependentLoop] = MappingProxyType({}),
     ) -> Generator[None]:
         """Emit these loops inside as vectors of iterations, or in blocks along rows."""
-        saved = self.vector_loops, self.blocked_loops
+        saved = self.vector_loops, self.blocked_loops, self.independent_loops
         self.vector_loops, self.blocked_loops = vectors, blocked
+        self.independent_loops = independent
         yield
-        self.vector_loops, self.blocked_loops = saved
+        self.vector_loops, self.blocked_loops, self.independent_loops = saved
         self.row_buffers.clear()
 
     @property

@@ -11,6 +11,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
@@ -46,7 +47,7 @@ from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import choose_bodies
-from kernelcore.codegen.simd.cost_model import is_straight
+from kernelcore.codegen.simd.cost_model import is_straight, outer_loops
 from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
@@ -176,16 +177,17 @@ def _emit_points(
         return
     packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
+    independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
     blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     def packed() -> None:
         e.bind_all(packed_arrays)
-        with e.special_loops(loops, blocked):
+        with e.special_loops(loops, blocked, independent):
             e.region(func.body)
 
     is_packed = all_equal(e, found, packed_arrays)
-    is_packed = all_apart(e, is_packed, blocked.values())
+    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
         if strategy.tile_rows > 1
@@ -281,7 +283,7 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
     return result
 
 
-def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop]) -> str:
+def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop | IndependentLoop]) -> str:
     """Whether ``result``, and every pair of arrays of ``loops`` shares no more than it may."""
     pairs = {(*pair, False): None for loop in loops for pair in loop.apart}
     pairs |= {(*pair, True): None for loop in loops for pair in loop.equal}

@@ -5,12 +5,13 @@ docs/decisions/005 has the figure behind each constant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import component_of
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_loops
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
@@ -27,6 +28,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
     slow_instructions,
 )
 from kernelcore.codegen.simd.component_groups import is_row
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
@@ -160,10 +162,24 @@ def _registers(
     return 4 if bodies or longest >= LEAST_CHAIN else 2
 
 
+def outer_loops(func: Func) -> Mapping[Eqn, IndependentLoop]:
+    """The loops of ``func`` whose independent iterations are lanes where loops are vectorised.
+
+    All their accesses are of neighbours or shared, so that they gain.
+    """
+    is_long = sum(1 for _ in walk_eqns(func.body)) > MAX_EQNS_OF_MANY_BODIES
+    return {} if is_long else independent_loops(func, LOOP_LANES)
+
+
 def suits_loop_lanes(func: Func) -> bool:
-    """Whether ``func`` has loops that can be vectorised, and all of them gain."""
-    loops = vector_loops(func)
-    return bool(loops) and all(map(gains_as_vector, loops.values()))
+    """Whether ``func`` has loops that can be vectorised, and all of them gain.
+
+    Loops inside of those with independent iterations run as vectors only for the last of these.
+    """
+    outer = outer_loops(func)
+    inside = {eqn for loop in outer for eqn in eqns_inside(loop)}
+    loops = [body for loop, body in vector_loops(func).items() if loop not in inside]
+    return bool(outer or loops) and all(map(gains_as_vector, loops))
 
 
 def gains_as_vector(loop: VectorLoop) -> bool:

@@ -1,4 +1,7 @@
-"""Inner-loop vectorisation: lanes are consecutive iterations of one thread's loop."""
+"""Loop vectorisation: lanes are consecutive iterations of one thread's loop.
+
+The loop is an inner one that makes sums, or one of independent iterations, with any loops inside.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.llvm.blocks import add_edges, phis_of, resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
@@ -17,6 +21,9 @@ from kernelcore.ir.core import Eqn, Var
 # many are left, the others one by one (docs/decisions/087, 005).
 LOOP_LANES = 8
 SHORT_LOOP_LANES = 4
+# Independent iterations run this many at a time, which share what does not depend on the index;
+# then LOOP_LANES at a time; then one by one (docs/decisions/240).
+INDEPENDENT_LANES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,48 @@ def emit_vector_iterations(
     # Beyond the last iteration the index may have wrapped.
     is_over = e.op(f"icmp eq i64 {state.left}, 0")
     return e.op(f"select i1 {is_over}, {ty} {limit}, {ty} {state.position}"), found
+
+
+def emit_independent_iterations(e: Emitter, eqn: Eqn, bounds: tuple[str, str, str]) -> str:
+    """Run most iterations of a loop as vectors; the index at which the scalar loop goes on.
+
+    Args:
+        e: Emitter, for single threads.
+        eqn: One of ``e.independent_loops``.
+        bounds: Start, stop and step, which is 1.
+    """
+    loop, position = e.independent_loops[eqn], bounds[0]
+    integer = scalar_type(loop.body.params[0])
+    with e.at(1):
+        count = trip_count(e, integer, *bounds)
+    for lanes in (INDEPENDENT_LANES, LOOP_LANES):
+        count, position = _emit_independent(e, loop, count, position, lanes)
+    return position
+
+
+def _emit_independent(
+    e: Emitter, loop: IndependentLoop, count: str, first: str, lanes: int
+) -> tuple[str, str]:
+    """Run ``lanes`` iterations at a time while as many of ``count`` are left, from ``first`` on.
+
+    Returns:
+        The number of iterations that are left, and the index of the next one.
+    """
+    index = loop.body.params[0]
+    ty = LLVM_TYPES[scalar_type(index).name]
+    before, head, body, done = e.block, e.label("vectors"), e.label("vector"), e.label("few")
+    e.jump_into(head)
+    left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
+    e.branch(e.op(f"icmp uge {ty} {left}, {lanes}"), body, done)
+    e.start_block(body)
+    e.bind(index, position)
+    with e.special_loops({}, {}), e.as_lanes(Lanes(lanes, loop.strides)):
+        e.region(loop.body)
+    following = e.op(f"sub {ty} {left}, {lanes}"), e.op(f"add {ty} {position}, {lanes}")
+    add_edges(e, (left, position), following, e.block)
+    e.jump(head)
+    e.start_block(done)
+    return left, position
 
 
 def _emit_main_loop(e: Emitter, loop: _Loop, start: _State) -> _State:

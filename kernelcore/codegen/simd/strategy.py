@@ -59,7 +59,7 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
         rows = rows_per_tile(func, gang, host.float_lanes) if has_many_registers else 1
         return VectorStrategy(gang, tile_rows=rows, least_masked_bytes=host.least_masked_bytes)
     if config.optimize and suits_loop_lanes(func):
-        return VectorStrategy(loop_lanes=LOOP_LANES)
+        return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     return SCALAR_CODE
 
 

@@ -19,16 +19,18 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import kernel as llvm_kernel
 from kernelcore.codegen.simd import bodies
 from kernelcore.codegen.simd.bodies import MANY_GANGS, Bodies
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
-from tests.helpers.vectorised import CASES, along_rows, gangs, loops, middles, rows
+from tests.helpers.vectorised import CASES, along_rows, gangs, independent, loops, middles, rows
 from tests.helpers.vectorised.case import (
     F32,
     F32_2D,
     IDEMPOTENT,
+    INDEPENDENT,
     LOOP,
     NONE,
     SCALAR,
@@ -56,7 +58,12 @@ def test_strategy(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernels", "refused"), [(rows.UNTILED, TILE), (loops.SEQUENTIAL, LOOP | TWO_LOOPS)]
+    ("kernels", "refused"),
+    [
+        (rows.UNTILED, TILE),
+        (loops.SEQUENTIAL, LOOP | TWO_LOOPS),
+        (independent.DEPENDENT, INDEPENDENT),
+    ],
 )
 def test_refused_strategy(kernels: Sequence[kc.Kernel], refused: Strategy) -> None:
     for kernel in kernels:
@@ -220,6 +227,20 @@ def test_blocks_of_rows_that_overlap(kernel: kc.Kernel, offset: int) -> None:
         results.append(memory)
     for found in results[1:]:
         np.testing.assert_array_equal(found, results[0])
+
+
+@pytest.mark.parametrize("offset", [-33, -1, 0, 1, 40])
+def test_independent_iterations_whose_arrays_overlap(offset: int) -> None:
+    """Iterations see what earlier ones have stored under another name."""
+    func, width = optimize(independent.gathered.func), 40
+    results: list[np.ndarray] = []
+    for loop_lanes in (1, LOOP_LANES):
+        memory = floats(12, 120)
+        x, y = (memory[:, 35 + at : 35 + at + width] for at in (0, offset))
+        args = [np.arange(12, dtype=np.int32), x[:, :-1], np.int32(1), y]
+        assert launch(func, args, 12, lanes=1, loop_lanes=loop_lanes) == abi.STATUS_OK
+        results.append(memory)
+    np.testing.assert_array_equal(*results)
 
 
 MAT33 = kc.matrix((3, 3), kc.int32)

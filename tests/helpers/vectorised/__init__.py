@@ -1,5 +1,8 @@
 """Kernels, the strategy by which each is vectorised, and arguments: one table for all tests."""
 
-from tests.helpers.vectorised import along_rows, gangs, loops, middles, rows
+from tests.helpers.vectorised import along_rows, gangs, independent, loops, middles, rows
 
-CASES = [*gangs.CASES, *rows.CASES, *loops.CASES, *along_rows.CASES, *middles.CASES]
+CASES = [
+    *(*gangs.CASES, *rows.CASES, *loops.CASES, *along_rows.CASES, *middles.CASES),
+    *independent.CASES,
+]

@@ -19,7 +19,9 @@ from tests.helpers.vectorised.case import (
     GANGS,
     I32,
     IDEMPOTENT,
+    INDEPENDENT,
     LOOP,
+    LOOPS,
     TAIL,
     TILE,
     TILES,
@@ -136,7 +138,7 @@ MASKED = tuple(
 )
 
 CASES = [
-    Case(softmax, square, TAIL | LOOP | BLOCKS, MASKED, ROWS),
+    Case(softmax, square, TAIL | LOOP | BLOCKS | INDEPENDENT, (*MASKED, *LOOPS), ROWS),
     Case(
         backwards,
         lambda n: [(n, columns(n)), (n,), (n, columns(n))],
@@ -157,7 +159,13 @@ CASES = [
         GANGS,
         ROWS,
     ),
-    Case(attention, lambda n: [(n, 19), (5, 19), (n, 17)], TAIL | LOOP | BLOCKS, GANGS, ROWS),
+    Case(
+        attention,
+        lambda n: [(n, 19), (5, 19), (n, 17)],
+        TAIL | LOOP | BLOCKS | INDEPENDENT,
+        (*GANGS, *LOOPS),
+        ROWS,
+    ),
     Case(
         distances,
         lambda m, n: [(m, 21), (n, 21), (m, n)],
@@ -165,7 +173,7 @@ CASES = [
         TILES,
         ((3, 4), (5, 9), (10, 11)),
     ),
-    Case(outer_rows, square, TAIL | LOOP | BLOCKS, GANGS, ROWS),
+    Case(outer_rows, square, TAIL | LOOP | BLOCKS | INDEPENDENT, (*GANGS, *LOOPS), ROWS),
     Case(
         adjoint(softmax, 0, 1),
         lambda n: [(n, columns(n))] * 4,

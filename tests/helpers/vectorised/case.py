@@ -19,6 +19,7 @@ from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows, is_idempotent
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.bodies import MANY_GANGS, choose_bodies
+from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.ir.core import Func
@@ -61,12 +62,15 @@ class Strategy(Flag):
     BLOCKS = auto()
     # Gangs in the middle of rows have code of their own.
     MIDDLE = auto()
+    # Iterations of a loop are independent, and access neighbours.
+    INDEPENDENT = auto()
 
 
 NONE = Strategy(0)
 ANY_STRIDES, TAIL, COLLAPSE = Strategy.ANY_STRIDES, Strategy.TAIL, Strategy.COLLAPSE
 TILE, IDEMPOTENT, LOOP = Strategy.TILE, Strategy.IDEMPOTENT, Strategy.LOOP
 TWO_LOOPS, BLOCKS, MIDDLE = Strategy.TWO_LOOPS, Strategy.BLOCKS, Strategy.MIDDLE
+INDEPENDENT = Strategy.INDEPENDENT
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ def strategy_of(func: Func) -> Strategy:
         Strategy.TWO_LOOPS: len(loops) == 2,
         Strategy.MIDDLE: bodies.middle is not None,
         Strategy.BLOCKS: bool(blocked_loops(func, lane_strides(func))),
+        Strategy.INDEPENDENT: bool(outer_loops(func)),
     }
     return reduce(or_, (flag for flag, is_so in decided.items() if is_so), NONE)
 
