@@ -15,6 +15,7 @@ from types import EllipsisType as _EllipsisType
 from typing import Annotated as _Annotated
 from typing import Any as _Any
 from typing import Generic as _Generic
+from typing import Literal as _Literal
 from typing import ParamSpec as _ParamSpec
 from typing import Self as _Self
 from typing import TypeVar as _TypeVar
@@ -22,6 +23,7 @@ from typing import dataclass_transform as _dataclass_transform
 from typing import overload as _overload
 
 from numpy.typing import NDArray as _NDArray  # noqa: F401
+from typing_extensions import TypeVar as _WithDefault
 
 from kernelcore.language.composite import Composite as _Composite
 from kernelcore.language.function import Function as _Function
@@ -52,6 +54,7 @@ float64 = float
 _P = _ParamSpec("_P")
 _R = _TypeVar("_R", covariant=True)
 _T = _TypeVar("_T")
+_N = _WithDefault("_N", default=_Literal[1])
 _S = _TypeVar("_S", bound=float)
 _U = _TypeVar("_U", bound=float)
 
@@ -72,22 +75,52 @@ class _ArrayOf(Array, _Generic[_T]):
     ) -> Array: ...
     def __set__(self, instance: _Any, value: _Any) -> None: ...
 
-class array1d(_ArrayOf[_T]):
-    """An array of one dimension with elements of a type: ``array1d[float]``."""
+class array(_ArrayOf[_T], _Generic[_T, _N]):
+    """An array with elements of a type: ``array[float]``, or ``array[float, Literal[2]]``."""
 
     @_overload
-    def __getitem__(self, index: int) -> _T: ...
+    def __getitem__(self: array1d[_T], index: int) -> _T: ...
     @_overload
-    def __getitem__(self, index: slice) -> array1d[_T]: ...
+    def __getitem__(self: array1d[_T], index: slice) -> array1d[_T]: ...
     @_overload
-    def __getitem__(self, index: array1d[int]) -> _Any: ...
+    def __getitem__(self: array1d[_T], index: array1d[int]) -> _Any: ...
     @_overload
-    def __setitem__(self, index: int, value: _T) -> None: ...
+    def __getitem__(self: array[_T, _Literal[2]], index: tuple[int, int]) -> _T: ...
     @_overload
-    def __setitem__(self, index: slice, value: _Any) -> None: ...
-    def __iter__(self) -> _Iterator[_T]: ...
+    def __getitem__(self: array[_T, _Literal[2]], index: int) -> array1d[_T]: ...
+    @_overload
+    def __getitem__(self: array[_T, _Literal[3]], index: tuple[int, int, int]) -> _T: ...
+    @_overload
+    def __getitem__(self: array[_T, _Literal[4]], index: tuple[int, int, int, int]) -> _T: ...
+    @_overload
+    def __getitem__(self: _Several[_T], index: int | slice | tuple[int | slice, ...]) -> _Any: ...
+    @_overload
+    def __setitem__(self: array1d[_T], index: int, value: _T) -> None: ...
+    @_overload
+    def __setitem__(self: array1d[_T], index: slice, value: _Any) -> None: ...
+    @_overload
+    def __setitem__(self: array[_T, _Literal[2]], index: tuple[int, int], value: _T) -> None: ...
+    @_overload
+    def __setitem__(
+        self: array[_T, _Literal[2]],
+        index: int | slice | tuple[int, slice] | tuple[slice, int] | tuple[slice, slice],
+        value: _Any,
+    ) -> None: ...
+    @_overload
+    def __setitem__(
+        self: array[_T, _Literal[3]] | array[_T, _Literal[4]],
+        index: int | slice | tuple[int | slice, ...],
+        value: _Any,
+    ) -> None: ...
+    @_overload
+    def __iter__(self: array1d[_T]) -> _Iterator[_T]: ...
+    @_overload
+    def __iter__(self: array[_T, _Literal[2]]) -> _Iterator[array1d[_T]]: ...
+    @_overload
+    def __iter__(self: _Several[_T]) -> _Iterator[_Any]: ...
 
-array = array1d
+array1d = array[_T, _Literal[1]]
+_Several = array[_T, _Literal[2]] | array[_T, _Literal[3]] | array[_T, _Literal[4]]
 
 class array2d(_ArrayOf[_T]):
     """An array of two dimensions with elements of a type: ``array2d[kc.vec3]``."""

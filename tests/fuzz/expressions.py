@@ -206,12 +206,11 @@ class Expressions:
         """Whether a result of ``function`` can be of ``type_``."""
         if function.fits:
             return function.fits(type_)
-        return type_ in function.results and not function.writes and self.has_rows(function)
+        return type_ in function.results and function.is_pure and self.has_rows(function)
 
     def has_rows(self, function: UserFunction) -> bool:
         """Whether there are arrays to call ``function`` with."""
-        wanted = [p for p in function.params if isinstance(p, ArrayOf)]
-        return all(self.rows(p, function.writes) for p in wanted)
+        return all(self.rows(p, function.writes) for p in function.params if isinstance(p, ArrayOf))
 
     def rows(self, type_: ArrayOf, writable: bool) -> list[Place]:
         """Arrays that are a row, or have one."""
@@ -221,18 +220,28 @@ class Expressions:
             if p.indices[-1:] == (COLUMNS,) and p.type == type_.element and p.writable >= writable
         ]
 
-    def calling(self, function: UserFunction, type_: Element, depth: int) -> str:
-        """A call; the arguments of a generic function are of ``type_``."""
+    def calling(
+        self, function: UserFunction, type_: Element, depth: int, updated: Sequence[str] = ()
+    ) -> str:
+        """A call; the arguments of a generic function are of ``type_``, some are ``updated``."""
+        given = dict(zip(function.updates, updated, strict=True))
         params = [type_] * len(function.params) if function.fits else function.params
         args: list[str] = []
         for k, param in enumerate(params):
-            if isinstance(param, ArrayOf):
+            if k in given:
+                args.append(given[k])
+            elif isinstance(param, ArrayOf):
                 row = self.draws.pick(self.rows(param, function.writes))
                 outer = [self.index(n, 0) for n in row.indices[:-1]]
                 args.append(f"{row.text}[{', '.join(outer)}]" if outer else row.text)
             else:
                 args.append(self.expression(param, min(depth, 1)))
-            if function.fits is None and k + 1 == len(params) and self.draws.chance(15):
+            if (
+                function.fits is None
+                and k + 1 == len(params)
+                and not given
+                and self.draws.chance(15)
+            ):
                 args[-1] = f"p{k}={args[-1]}"
         return f"{function.name}({', '.join(args)})"
 
@@ -370,9 +379,8 @@ class Expressions:
         scalar = type_.scalar
         choice = self.draws.below(3)
         if choice == 0:
-            return (
-                f"kc.transpose({self.expression(Dense('matrix', scalar, (columns, rows)), depth)})"
-            )
+            turned = Dense("matrix", scalar, (columns, rows))
+            return f"kc.transpose({self.expression(turned, depth)})"
         if choice == 1:
             inner = self.draws.pick((2, 3))
             left, right = (Dense("matrix", scalar, s) for s in ((rows, inner), (inner, columns)))
@@ -383,10 +391,8 @@ class Expressions:
     def quaternion(self, type_: Dense, depth: int) -> str:
         """An operation whose result is a quaternion."""
         one = self.expression(type_, depth)
-        if self.draws.chance(30):
-            return f"kc.quat_inverse({one})"
-        if self.draws.chance(30):
-            return f"kc.normalize({one})"
+        if self.draws.chance(50):
+            return f"kc.{self.draws.pick(('quat_inverse', 'normalize'))}({one})"
         return f"({one} * {self.expression(type_, depth)})"
 
     def bounded(self, extent: int) -> str:

@@ -46,7 +46,27 @@ class HostArray:
 
 
 class _Rewrite(ast.NodeTransformer):
-    """Operators to calls; copies of what is assigned and returned."""
+    """Operators to calls; copies of what is assigned and returned.
+
+    A function that a call assigns parameters of returns their last values, too.
+    """
+
+    def __init__(self) -> None:
+        # By function the places of such parameters, and their names in the one that is visited.
+        self._updates: dict[str, list[int]] = {}
+        self._updated: list[str] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        typed = [(k, a) for k, a in enumerate(node.args.args) if a.annotation is not None]
+        places = [(k, a.arg) for k, a in typed if "kc.ref[" in ast.unparse(a)]
+        self._updates[node.name] = [k for k, _ in places]
+        self._updated = [name for _, name in places]
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) == "kc.address_of":
+            return self.visit(node.args[0])
+        return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         return _call(
@@ -70,6 +90,12 @@ class _Rewrite(ast.NodeTransformer):
         return links[0] if len(links) == 1 else ast.BoolOp(ast.And(), links)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        name = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        if isinstance(node.value, ast.Call) and self._updates.get(name):
+            call = self.visit(node.value)
+            places = [call.args[k] for k in self._updates[name]]
+            targets = [*node.targets, *(_assigned(p) for p in places)]
+            return ast.Assign([ast.Tuple(targets, ast.Store())], _call("_copy", call))
         return ast.Assign(
             [self.visit(t) for t in node.targets], _call("_copy", self.visit(node.value))
         )
@@ -86,7 +112,20 @@ class _Rewrite(ast.NodeTransformer):
         return ast.Assign([node.target], value)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        return node if node.value is None else ast.Return(_call("_copy", self.visit(node.value)))
+        if node.value is None:
+            return node
+        value = self.visit(node.value)
+        if self._updated:
+            names = [ast.Name(name, ast.Load()) for name in self._updated]
+            value = ast.Tuple([value, *names], ast.Load())
+        return ast.Return(_call("_copy", value))
+
+
+def _assigned(place: ast.expr) -> ast.expr:
+    """``place`` as what is assigned."""
+    found: Any = copy.deepcopy(place)
+    found.ctx = ast.Store()
+    return found
 
 
 def _call(name: str, *args: ast.expr | str) -> ast.Call:
@@ -94,8 +133,17 @@ def _call(name: str, *args: ast.expr | str) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), nodes, [])
 
 
+class _Ref:
+    """Annotates parameters that a call assigns."""
+
+    def __getitem__(self, type_: Any) -> Any:
+        return type_
+
+
 class Language:
     """What the name ``kc`` stands for; ``point`` is the current thread."""
+
+    ref = _Ref()
 
     def __init__(self) -> None:
         self.point = 0

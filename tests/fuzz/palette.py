@@ -187,7 +187,8 @@ class GridArray:
 class UserFunction:
     """A function of the program; a generic one takes and gives one type that ``fits`` admits.
 
-    A parameter that is an array is a row; a function that ``writes`` may store to it.
+    A parameter that is an array is a row; a function that ``writes`` may store to it. A call
+    assigns the parameters at ``updates``.
     """
 
     name: str
@@ -195,6 +196,12 @@ class UserFunction:
     results: tuple[Element, ...]
     fits: Callable[[Element], bool] | None = None
     writes: bool = False
+    updates: tuple[int, ...] = ()
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether a call changes nothing."""
+        return not self.writes and not self.updates
 
 
 def draw_palette(draws: Draws, size: Size) -> Palette:

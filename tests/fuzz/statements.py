@@ -47,6 +47,7 @@ class Statements:
         options: list[Callable[[int, bool], None]] = [self.store, self.declare, self.change]
         options += [self.augment, self.augment, self.store, self.change]
         options += [self.unpack, self.view, self.swap]
+        options += [self.update] * 4 * any(f.updates for f in self.write.functions)
         if depth < 4 and self.budget > 0:
             options += [
                 self.branch,
@@ -163,6 +164,31 @@ class Statements:
         self.line(depth, f"{', '.join(names)} = {text}")
         for name, type_ in zip(names, function.results, strict=True):
             self.write.places.append(Place(name, type_, writable=True))
+        return None
+
+    def update(self, depth: int, in_loop: bool) -> None:
+        """A call of a function that assigns arguments: parts of different places."""
+        found = [f for f in self.write.functions if f.updates]
+        if not found:
+            return self.declare(depth, in_loop)
+        function = self.write.draws.pick(found)
+        left, updated = self.targets(), list[str]()
+        for k in function.updates:
+            type_ = function.params[k]
+            assert isinstance(type_, Element)
+            fitting = [p for p in left if routes(p.type, type_)]
+            if not fitting:
+                return self.declare(depth, in_loop)
+            place = self.write.draws.pick(fitting)
+            left = [p for p in left if p.text.split("[")[0] != place.text.split("[")[0]]
+            # Without variables in indices, which the call might assign.
+            counters, self.write.counters = self.write.counters, []
+            text = self.write.part(place, type_, 0)
+            self.write.counters = counters
+            updated.append(f"kc.address_of({text})" if self.write.draws.chance(20) else text)
+        name = self.name("v")
+        self.line(depth, f"{name} = {self.write.calling(function, int32, 2, updated)}")
+        self.write.places.append(Place(name, function.results[0], writable=True))
         return None
 
     def pack(self, depth: int) -> None:

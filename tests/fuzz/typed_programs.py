@@ -72,8 +72,12 @@ def draw_program(draws: Draws, points: int = POINTS, size: Size = LONG) -> Progr
     functions: list[UserFunction] = []
     texts: list[str] = []
     for number in range(draws.below(size.functions)):
-        text = _generic(draws, functions, number) if draws.chance(30) else None
-        texts.append(text or _function(draws, palette, functions, number, size))
+        if draws.chance(25):
+            texts.append(_generic(draws, functions, number))
+        elif draws.chance(40):
+            texts.append(_updating(draws, palette, functions, number, size))
+        else:
+            texts.append(_function(draws, palette, functions, number, size))
     params, body = _kernel(draws, palette, functions, points, size)
     text = palette.definitions + "".join(texts) + body
     return Program(text, params, seed, points)
@@ -112,6 +116,28 @@ def _function(
         made.append(UserFunction(name, params, results, writes=writes))
     functions.extend(made)
     return text
+
+
+def _updating(
+    draws: Draws, palette: Palette, functions: list[UserFunction], number: int, size: Size
+) -> str:
+    """A function whose call assigns one or two of its parameters."""
+    params = tuple(draws.pick(palette.elements) for _ in range(1 + draws.below(3)))
+    count = 1 + (len(params) > 1 and draws.chance(40))
+    result = draws.pick(palette.elements)
+    places = [Place(f"p{k}", type_, writable=True) for k, type_ in enumerate(params)]
+    write = Expressions(draws, palette, places, functions=list(functions), depth=size.depth)
+    body = Statements(write, (result,), budget=4)
+    for place in places[:count]:
+        body.assign(1, place.text, place.type)
+    for _ in range(draws.below(4)):
+        body.statement(1, False)
+    body.finish(1)
+    words = [palette.spell(t) for t in params]
+    words[:count] = [f"kc.ref[{word}]" for word in words[:count]]
+    typed = ", ".join(f"p{k}: {word}" for k, word in enumerate(words))
+    functions.append(UserFunction(f"g{number}", params, (result,), updates=tuple(range(count))))
+    return f"@kc.func\ndef g{number}({typed}):\n" + "\n".join(body.lines) + "\n"
 
 
 def _place(name: str, type_: Element | ArrayOf, writes: bool) -> Place:

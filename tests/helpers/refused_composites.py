@@ -119,6 +119,8 @@ COMPOSITES = {
     "vector_as_number": "a = kc.sin(v, v)",
     "lengths_of_built_in": "u = kc.max(v, w)",
     "float_of_vector": "a = float(v)",
+    "product_of_vectors_of_nothing": "u = kc.types.vector(0, float)()\na = kc.dot(u, u)",
+    "slice_of_nothing": "u = kc.types.vector(0, float)()[0:1]",
     "range_of_vector": "for i in range(v):\n    pass",
     "unpacked_vector": "a, b = v",
     "annotated_as_another_length": "u: kc.vec4 = v",

@@ -125,13 +125,16 @@ def _component_index(scope: Scope, type_: Dense, entry: Entry, extent: int) -> I
             raise _zero_step(loc)
         positions = range(extent)[slice(*known)]
         if not positions:
-            raise KernelTypeError(
-                f"an empty slice of {type_}", loc, f"its components are 0 to {extent - 1}"
-            )
+            known = f"its components are 0 to {extent - 1}" if extent else "it has no components"
+            raise KernelTypeError(f"an empty slice of {type_}", loc, known)
         return positions
     value = scalar(found, loc)
     if isinstance(value, UntypedLiteral | Const):
         at = _literal(value, loc)
+        if extent == 0:
+            raise KernelTypeError(
+                f"{type_} has no components", loc, "give it a length of 1 or more, or leave it out"
+            )
         if not -extent <= at < extent:
             raise KernelTypeError(
                 f"index {at} is outside of {type_}", loc, f"write an index from 0 to {extent - 1}"

@@ -1,6 +1,6 @@
 """Code of users, with the types that type checkers find in it; ``test_typing.py`` checks them."""
 
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import jax
 import jax.numpy as jnp
@@ -225,3 +225,33 @@ kc.config.check_finite = True
 kc.compile_all([scale], progress=True)
 text = kc.kernel(source="def set_two(x: kc.array[float]):\n    x[kc.tid()] = 2.0")
 assert_type(text, kc.Kernel)
+
+
+@kc.func
+def first(row: kc.array[float]) -> float:
+    return row[0]
+
+
+@kc.kernel
+def any_rank(
+    x: kc.array[float],
+    y: kc.array[float, Literal[1]],
+    grid: kc.array[kc.vec3, Literal[2]],
+    volume: kc.array[float, Literal[3]],
+    deep: kc.array[float, Literal[4]],
+    other: kc.array2d[float],
+):
+    i, j = kc.tid()
+    assert_type(x[i], float)
+    assert_type(y[i], float)
+    assert_type(grid[i, j], kc.vec3)
+    assert_type(grid[i][j], kc.vec3)
+    assert_type(volume[i, j, 0], float)
+    assert_type(deep[i, j, 0, 1], float)
+    y[i] = first(x) + first(y) + first(other[i]) + first(volume[i, j]) + first(x[1:])
+    grid[i, j] = kc.vec3(1.0)
+    volume[i, j, 0] += 1.0
+    deep[0] = 1.0
+    for row in grid:
+        for v in row:
+            x[i] += v.x

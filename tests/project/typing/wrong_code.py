@@ -1,5 +1,7 @@
 """Mistakes; each line with ``# error`` is one that type checkers report, and no other line is."""
 
+from typing import Literal
+
 import kernelcore as kc
 
 
@@ -36,3 +38,13 @@ kc.launch(fall, dims=3)  # error
 kc.launch(weight, 3)  # error
 Body(position=kc.vec3(), mass="heavy")  # error
 Body(position=kc.vec3(), weight=1.0)  # error
+
+
+@kc.kernel
+def ranks(x: kc.array[float], grid: kc.array[kc.vec3, Literal[2]]):
+    i = kc.tid()
+    x[i] = grid[i, 0]  # error
+    grid[i, 0] = 1.0  # error
+    x[i, 0] = 1.0  # error
+    x[i] = x[i, 0]  # error
+    x[i] = weight(grid)  # error
