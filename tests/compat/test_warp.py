@@ -254,3 +254,30 @@ def test_what_is_missing_is_named_in_kernels() -> None:
     assert "write a loop over the tile in the kernel" in text
     assert "use dense arrays of 3 dimensions" in text
     assert "did you mean" not in text
+
+
+def test_kernels_are_made_of_the_function_of_another() -> None:
+    @wp.kernel
+    def quotients(x: wp.array(dtype=int)):
+        x[wp.tid()] /= 2
+
+    def plain(x: wp.array(dtype=int)):
+        x[wp.tid()] /= 2
+
+    first = wp.Kernel(func=quotients.func, key="again", module=wp.get_module("other"))
+    second = wp.Kernel(plain, options={"enable_backward": False})
+    kernel_class: Any = wp.Kernel
+    assert isinstance(quotients, kernel_class)
+    assert (first.key, second.options) == ("again", {"enable_backward": False})
+    x = wp.array([-100], dtype=int)
+    for kernel in (quotients, first, second):
+        wp.launch(kernel, 1, [x])
+    assert x.numpy().tolist() == [-12]
+
+
+def test_marks_of_arrays_mean_nothing() -> None:
+    x = wp.zeros(2, dtype=float, requires_grad=True)
+    x.mark_init()
+    x.mark_read()
+    wp.config.launch_array_access_mode = wp.config.LaunchArrayAccessMode.RELAXED
+    assert wp.get_device("cpu").ordinal == -1

@@ -20,6 +20,7 @@ from kernelcore.compat.warp.arrays import array as array
 from kernelcore.compat.warp.arrays import from_numpy as from_numpy
 from kernelcore.compat.warp.arrays import from_torch as from_torch
 from kernelcore.compat.warp.config import config as config
+from kernelcore.compat.warp.declare import Kernel as Kernel
 from kernelcore.compat.warp.declare import func as func
 from kernelcore.compat.warp.declare import func_grad as func_grad
 from kernelcore.compat.warp.declare import func_replay as func_replay

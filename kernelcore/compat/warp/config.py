@@ -6,7 +6,7 @@ from typing import Any
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError, suggestion
-from kernelcore.compat.warp.runtime import DeterministicMode
+from kernelcore.compat.warp.runtime import DeterministicMode, LaunchArrayAccessMode
 
 # Settings that change nothing here, and their values in Warp: caches, compilers and messages are
 # kernelcore's own, and its results are those of IEEE 754 in any case.
@@ -29,7 +29,7 @@ _WITHOUT_EFFECT: dict[str, Any] = {
     "enable_tiles_in_stack_memory": None,
     "enable_vector_component_overwrites": False,
     "kernel_cache_dir": None,
-    "launch_array_access_mode": 0,
+    "launch_array_access_mode": LaunchArrayAccessMode.RELAXED,
     "legacy_cpu_linker": False,
     "legacy_scalar_return_types": False,
     "line_directives": True,
@@ -67,12 +67,14 @@ class Config:
     """
 
     DeterministicMode = DeterministicMode
+    LaunchArrayAccessMode = LaunchArrayAccessMode
 
     def __init__(self) -> None:
         self.__dict__["_kept"] = dict(_WITHOUT_EFFECT)
 
     def __dir__(self) -> list[str]:
-        return sorted({*_OWN, *self._kept, "optimization_level", "version"})
+        own = {"DeterministicMode", "LaunchArrayAccessMode", "optimization_level", "version"}
+        return sorted({*_OWN, *self._kept, *own})
 
     def __getattr__(self, name: str) -> Any:
         if name in _OWN:

@@ -72,6 +72,14 @@ class DeterministicMode(IntEnum):
     GPU_TO_GPU = 2
 
 
+class LaunchArrayAccessMode(IntEnum):
+    """What a launch checks of the devices of its arrays; all are checked in any mode."""
+
+    RELAXED = 0
+    CHECKED = 1
+    STRICT = 2
+
+
 # Classes of types for annotations.
 Float, Int, Scalar = AnyFloat, TypeClass("Int", INTEGERS), AnyNumber
 DeviceLike = Any
@@ -110,6 +118,11 @@ class Device(kc.Device):
     is_capturing = property(lambda self: kc.is_capturing())
     arch = sm_count = max_shared_memory_per_block = 0
     context = pci_bus_id = uuid = None
+
+    @property
+    def ordinal(self) -> int:
+        """Its index among the GPUs; -1 is the CPU."""
+        return super().ordinal if self.is_cuda else -1
 
     @property
     def total_memory(self) -> int:
