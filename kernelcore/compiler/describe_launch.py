@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernelcore.base import native
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
+from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
     Binding,
@@ -123,12 +125,21 @@ def describe_launch(
         grid_indexed_axes=accesses.grid_indexed_axes(),
         messages=messages(func),
         may_block=any(e.op.kind in _UNBOUNDED for e in walk_eqns(func.body)),
-        accumulated=[] if is_serial else [a.row() for a in accumulated_arrays(accesses)],
+        accumulated=[] if is_serial else accumulated_rows(accesses),
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
     )
+
+
+def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+    """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
+    found = accumulated_arrays(accesses)
+    if found and other_axis(accesses.func) is not None:
+        # What a chunk reaches is known by its first launch indices only in their own order.
+        found = tuple(replace(a, axis=-1, low=0, high=0) for a in found)
+    return [a.row() for a in found]
 
 
 def make_signature(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT_IN_LOOP,
     obstacle_to_gangs,
 )
+from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
@@ -31,6 +33,7 @@ from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.printer import pretty_lines
 from kernelcore.language.source import Source, read_source
+from kernelcore.language.types import ArrayType
 from kernelcore.launch.declare import as_kernel
 from kernelcore.launch.dispatch import Dims, execute_leaves
 from kernelcore.launch.kernel import Kernel
@@ -71,6 +74,19 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class LaneAxis:
+    """Another launch axis than the last one, along which lanes lie where it is longer.
+
+    Attributes:
+        axis: Its number.
+        is_taken: Whether the explained launch is one of those.
+    """
+
+    axis: int
+    is_taken: bool
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What a kernel compiles to on this machine, and why; ``str`` gives it as text.
 
@@ -91,6 +107,9 @@ class Explanation:
         adjoint: Its reverse mode.
         axes: What devices exchange that run parts of a launch, by launch axis.
         measured: A launch; None where no arguments were given.
+        func: The kernel whose code is reported.
+        lane_axis: The launch axis along which lanes lie in launches that are longer there; None
+            where they always lie along the last one.
     """
 
     name: str
@@ -109,6 +128,7 @@ class Explanation:
     axes: Sequence[LaunchAxis]
     measured: Measured | None
     func: Func = field(repr=False)
+    lane_axis: LaneAxis | None = None
 
     def __str__(self) -> str:
         return text.report(self)
@@ -180,14 +200,19 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
                 "give the arguments of a launch, or kernel.overload(types)",
             )
         chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
-    func = optimize(chosen.func)
-    strategy = choose_strategy(func, host())
     flat = _flat(chosen, args) if args else None
+    shape = None if flat is None else _launch_shape(chosen, flat, dim)
+    func = optimize(chosen.func)
+    other = other_axis(func)
+    is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
+    if other is not None and is_along_other:
+        func = other.func
+    strategy = choose_strategy(func, host())
     bodies = choose_bodies(func, strategy.gang, strategy.tile_rows)
     middle = None if bodies.middle is None else bodies.middle.func
     along = lane_strides_of(func, strategy)
     work = work_of(func, flat)
-    measured = _measure(chosen, args, dim, work.counts) if args else None
+    measured = None if flat is None or shape is None else _measure(chosen, flat, shape, work.counts)
     source = read_source(chosen.pyfunc)
     lines = source.text.rstrip("\n").split("\n")
     return Explanation(
@@ -207,6 +232,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         launch_axes(chosen.func, flat),
         measured,
         func,
+        None if other is None else LaneAxis(other.axis, is_along_other),
     )
 
 
@@ -276,23 +302,30 @@ def _quoted(eqn: Eqn, source: Source) -> str:
 
 
 def _measure(
-    kernel: Kernel, args: Sequence[Any], dim: Dims | None, counts: Counts
+    kernel: Kernel, flat: Sequence[Any], shape: tuple[int, ...], counts: Counts
 ) -> Measured | None:
-    flat = _flat(kernel, args)
     if any(device_holding(leaf).is_cuda for leaf in flat):
         return None
     copies = tuple(array(leaf) if np.ndim(leaf) else leaf for leaf in flat)
-    points = _launch_shape(kernel, flat) if dim is None else dim
-    shape = (points,) if isinstance(points, int) else tuple(points)
     seconds = fastest(lambda: execute_leaves(kernel, shape, copies), _ROUNDS)
-    moved = sum(a.size * a.dtype.size_bytes for a in copies if isinstance(a, Array))
+    moved = sum(a.numpy().nbytes for a in copies if isinstance(a, Array))
     flops = counts.flops * prod(shape) if counts.is_known else None
     return Measured(shape, seconds, moved, flops, roofs())
 
 
-def _launch_shape(kernel: Kernel, flat: Sequence[Any]) -> tuple[int, ...]:
-    """The extents of what the launch indices index in ``flat``, one value per parameter."""
+def _launch_shape(kernel: Kernel, flat: Sequence[Any], dim: Dims | None) -> tuple[int, ...]:
+    """``dim``, else the extents of what the launch indices index in ``flat``, the leaves."""
     func = kernel.func
+    for param, value in zip(func.params, flat, strict=True):
+        is_array = not isinstance(value, (Number, list, tuple))
+        if isinstance(param.type, ArrayType) and not is_array:
+            raise KernelArgumentError(
+                f"explain: expected an array for '{param.name}' of {kernel.name}, found {value!r}",
+                func.loc,
+                "give the arguments as a call of the kernel would: explain(kernel, *args, dim=...)",
+            )
+    if dim is not None:
+        return (dim,) if isinstance(dim, int) else tuple(dim)
     uses = AccessMap(func)
     found: dict[int, int] = {}
     # Where all accesses are under a condition, an array that each thread uses at its own index.

@@ -26,6 +26,9 @@ def report(e: Explanation) -> str:
 def _head(e: Explanation) -> list[str]:
     lines = [f"kernel {e.name}  ({e.file}:{e.first_line})", f"  on {e.target}"]
     lines.append(f"  {_strategy(e)}: {e.why}")
+    if e.lane_axis is not None:
+        lanes = "lanes lie along it" + (", as reported here" if e.lane_axis.is_taken else "")
+        lines.append(f"  where launch axis {e.lane_axis.axis} is longer than the last one, {lanes}")
     lines += [f"  {line}" for line in _bodies(e)]
     counts = e.work.counts
     unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"

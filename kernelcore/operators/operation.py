@@ -20,7 +20,11 @@ from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler.code_store import Compiled
-from kernelcore.compiler.describe_launch import make_signature, parameter_slots
+from kernelcore.compiler.describe_launch import (
+    accumulated_rows,
+    make_signature,
+    parameter_slots,
+)
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
 from kernelcore.compiler.native_code import compile_func, object_of
 from kernelcore.ir.core import Func
@@ -31,7 +35,6 @@ from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.array_text import array_text, beyond_launch
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.whole_results import without_zeros
-from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.passes.access.reads import Reads, reads_of
@@ -372,7 +375,7 @@ class Operation:
 
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""
-        return [a.row() for a in accumulated_arrays(AccessMap(self.optimized))]
+        return accumulated_rows(AccessMap(self.optimized))
 
 
 def native_operation(

@@ -282,6 +282,14 @@ def test_a_measured_launch_leaves_the_arguments_alone() -> None:
     assert found(saxpy, 2.0, kc.array(x), y, dim=10).measured.dim == (10,)
 
 
+def test_a_launch_over_vectors_is_measured() -> None:
+    def lengths(v: kc.array1d[kc.vec3], y: kc.array1d[float]):
+        y[kc.tid()] = kc.length(v[kc.tid()])
+
+    e = found(kc.kernel(lengths), kc.zeros(50, dtype=kc.vec3), np.zeros(50, np.float32))
+    assert e.measured.array_bytes == 50 * (12 + 4)
+
+
 def test_generic_kernels_take_the_types_of_their_arguments() -> None:
     x = np.ones(8)
     e = found(twice, x, np.zeros(8))
@@ -295,6 +303,7 @@ def test_generic_kernels_take_the_types_of_their_arguments() -> None:
     [
         ((1.0,), {}, "expected 3 arguments for saxpy"),
         ((1.0, np.ones(3), np.ones(3)), {}, "argument 'x'"),
+        ((3, [1.0, np.ones(3)], [np.ones(3)]), {"dim": 3}, "expected an array for 'x' of saxpy"),
     ],
 )
 def test_wrong_arguments(args: Any, options: Any, text: str) -> None:

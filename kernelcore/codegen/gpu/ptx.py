@@ -22,15 +22,13 @@ from kernelcore.codegen.llvm import control, exits, memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Lanes
 from kernelcore.codegen.llvm.kernel import (
     HANDLERS,
-    MAX_EQNS_OF_TWO_BODIES,
-    all_equal,
-    as_packed,
     facts_of,
     float_mode,
     leave,
     load_arguments,
     module_text,
 )
+from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_equal, as_packed
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.codegen.snippet import translation_unit
 from kernelcore.ir.core import Func

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.component_groups import adjacent_sums
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
-from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
-from kernelcore.codegen.analysis.prefetch import first_accesses
-from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
-from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import (
-    collapsed_strides,
     lane_strides,
-    row_major_accesses,
 )
 from kernelcore.codegen.llvm import (
     access,
@@ -31,7 +23,6 @@ from kernelcore.codegen.llvm import (
     output,
     stacks,
 )
-from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.cast import emit_cast
 from kernelcore.codegen.llvm.emitter import (
     ArrayValue,
@@ -43,24 +34,35 @@ from kernelcore.codegen.llvm.emitter import (
     scalar_type,
 )
 from kernelcore.codegen.llvm.line_table import SUBPROGRAM, with_line_table
+from kernelcore.codegen.llvm.points import emit_points, with_facts_of_gangs
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
-from kernelcore.codegen.reduction.accumulation import Accumulation
-from kernelcore.codegen.simd.bodies import choose_bodies
-from kernelcore.codegen.simd.cost_model import is_straight, outer_loops
-from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
-from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
+from kernelcore.codegen.simd.cost_model import is_straight
+from kernelcore.codegen.simd.lane_axis import OtherAxis
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
-from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import assertions, walk_eqns
-from kernelcore.language.types import ArrayType, Scalar
-from kernelcore.passes.access.dense_middle import DenseMiddle
+from kernelcore.ir.walk import assertions
+from kernelcore.language.types import Scalar
 
-# Beyond, arithmetic hides what strides cost, and the time to compile a second body is saved.
-MAX_EQNS_OF_TWO_BODIES = 600
+# The parameters of the code of a kernel, and the function for lanes along another axis.
+_PARAMS = "ptr %args, ptr %grid, i64 %begin, i64 %end"
+_OTHER = "@kc.other_axis"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Code for lanes along another axis than the last one.
+
+    Attributes:
+        axis: The launch axis.
+        texts: What the module declares and defines for it.
+    """
+
+    axis: int
+    texts: tuple[str, ...]
 
 
 def emit_kernel(
@@ -71,6 +73,7 @@ def emit_kernel(
     *,
     with_lines: bool = False,
     scales: bool = False,
+    other: tuple[OtherAxis, VectorStrategy] | None = None,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -81,12 +84,38 @@ def emit_kernel(
         strategy: How the kernel uses SIMD registers.
         with_lines: Whether instructions name their source lines, for LLVM to keep.
         scales: Whether the target multiplies by a power of two in one instruction.
+        other: ``func`` with lanes along another axis, and how that uses SIMD registers, for
+            launches that are longer on this axis than on the last one.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
+    turn = None
+    if other is not None:
+        found, its_strategy = other
+        e = _begun(found.func, attributes, its_strategy, scales=scales)
+        _emit_grid(e, found.func, its_strategy, found.axes)
+        marks = _marks(found.func, attributes, its_strategy)
+        head = f"internal void {_OTHER}({_PARAMS}) noinline nounwind{marks}"
+        text = _function_text(e, head, e.text.lines())
+        turn = Turn(found.axis, (*e.text.declarations, text))
+    e = _begun(func, attributes, strategy, scales=scales)
+    e.text.marks = [] if with_lines else None
+    _emit_grid(e, func, strategy, range(func.rank), turn)
+    marks = _marks(func, attributes, strategy)
+    return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{marks}')
+
+
+def _begun(
+    func: Func,
+    attributes: Mapping[str, str] | None,
+    strategy: VectorStrategy,
+    *,
+    scales: bool,
+) -> Emitter:
+    """An emitter of ``func``, with what is known of it."""
     least, target = strategy.least_masked_bytes, tuple((attributes or {}).items())
     facts = facts_of(
         func, least_masked_bytes=least, checks_status=True, attributes=target, scales=scales
@@ -94,30 +123,52 @@ def emit_kernel(
     lanes = Lanes()
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))
-        facts = _with_facts_of_gangs(func, facts)
+        facts = with_facts_of_gangs(func, facts)
     e = Emitter(lanes, HANDLERS, facts)
-    e.text.marks = [] if with_lines else None
     e.lanes = 1
+    return e
+
+
+def _emit_grid(
+    e: Emitter, func: Func, strategy: VectorStrategy, axes: Sequence[int], turn: Turn | None = None
+) -> None:
+    """The function that runs points of ``func``, whose launch axes have the order ``axes``."""
     load_arguments(e, func)
-    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * axis)}") for axis in axes]
+    if turn is not None:
+        _emit_turn(e, dims, turn)
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, exits.FINISH_BLOCK)
     e.start_block(start)
     e.accumulation = accumulate.begin(e, func)
     done = e.label("totals") if e.accumulation.partial else exits.FINISH_BLOCK
-    _emit_points(e, func, dims, done, strategy)
+    emit_points(e, func, dims, done, strategy)
     if e.accumulation.partial:
         e.start_block(done)
         accumulate.finish(e, e.accumulation)
         e.jump(exits.FINISH_BLOCK)
     leave(e)
+
+
+def _emit_turn(e: Emitter, dims: Sequence[str], turn: Turn) -> None:
+    """Leave the points to the code for lanes along the other axis where that is longer."""
+    for text in turn.texts:
+        e.declare(text)
+    other, own = e.label("other_axis"), e.label("last_axis")
+    e.branch(e.op(f"icmp sgt i64 {dims[turn.axis]}, {dims[-1]}"), other, own)
+    e.start_block(other)
+    e.effect(f"call void {_OTHER}({_PARAMS})")
+    e.jump(exits.FINISH_BLOCK)
+    e.start_block(own)
+
+
+def _marks(func: Func, attributes: Mapping[str, str] | None, strategy: VectorStrategy) -> str:
+    """LLVM attributes of the code of ``func``."""
     pairs = {**(attributes or {}), **float_mode(func)}
     if is_straight(func, strategy.gang):
         pairs[STRAIGHT] = "true"
-    marks = "".join(f' "{name}"="{value}"' for name, value in pairs.items())
-    params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
-    return module_text(e, f'void @"{symbol}"({params}) nounwind{marks}')
+    return "".join(f' "{name}"="{value}"' for name, value in pairs.items())
 
 
 def float_mode(func: Func) -> dict[str, str]:
@@ -129,16 +180,6 @@ def facts_of(func: Func, **target: Any) -> Facts:
     """The facts of ``func`` that every target needs, with those of the ``target``."""
     numbers = {eqn: at for at, eqn in enumerate(assertions(func))}
     return Facts(numbers, stack_records(func), **target)
-
-
-def _with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
-    """``facts``, with what gangs that run ``func`` need besides."""
-    return replace(
-        facts,
-        elements=whole_elements(func),
-        adjacent_sums=adjacent_sums(func),
-        first_accesses=first_accesses(func),
-    )
 
 
 def load_arguments(e: Emitter, func: Func) -> None:
@@ -153,149 +194,6 @@ def load_arguments(e: Emitter, func: Func) -> None:
         shape = [_word(e, field.shape_offset(a)) for a in axes]
         strides = [_word(e, field.stride_offset(a)) for a in axes]
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
-
-
-def _emit_points(
-    e: Emitter, func: Func, dims: Sequence[str], done: str, strategy: VectorStrategy
-) -> None:
-    """The loop over the grid, with the bodies that are worth their time to compile.
-
-    It is left for block ``done``, where arrays have any strides.
-    """
-    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
-    found = {param: e.array(param) for param in arrays}
-    eqns = list(walk_eqns(func.body))
-    has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
-
-    def general() -> None:
-        e.bind_all(found)
-        e.region(func.body)
-
-    if not has_packed:
-        emit_rows(e, "%begin", dims, RowCode(general), done)
-        e.bind_all(found)
-        return
-    packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
-    loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
-    independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
-    blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
-    bodies = choose_bodies(func, e.gang, strategy.tile_rows)
-
-    def packed() -> None:
-        e.bind_all(packed_arrays)
-        with e.special_loops(loops, blocked, independent):
-            e.region(func.body)
-
-    is_packed = all_equal(e, found, packed_arrays)
-    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
-    tile = (
-        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
-        if strategy.tile_rows > 1
-        else None
-    )
-    middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
-    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile, middle)
-    begin = "%begin"
-    if bodies.collapse_limit:
-        collapsed = _collapsed(e, func, packed_arrays, bodies.collapse_limit)
-        begin = emit_collapsed(e, dims, collapsed, is_packed, done)
-    emit_rows(e, begin, dims, code, done)
-    e.bind_all(found)
-
-
-def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
-    """Gangs of ``func`` that go on from row to row, for packed arrays."""
-    strides, row_major = collapsed_strides(func), row_major_accesses(func)
-
-    def body() -> None:
-        e.bind_all(packed)
-        with e.as_lanes(replace(e.lane_facts, strides=strides, row_major=row_major)):
-            e.region(func.body)
-
-    shaped = {eqn.inputs[0] for eqn in row_major}
-    return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
-
-
-def _tile(
-    e: Emitter, func: Func, rows: int, packed: Mapping[Var, ArrayValue], is_packed: str
-) -> Tile:
-    """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
-    together, is_possible = tile_rows(func, rows), is_packed
-    assert e.accumulation is not None
-    for is_shared in e.accumulation.shared.values():
-        is_alone = e.op(f"xor i1 {is_shared}, true")
-        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
-
-    def body() -> None:
-        e.bind_all(packed)
-        plan = Accumulation(together)
-        strides = lane_strides(together)
-        blocked = blocked_loops(together, strides)
-        with (
-            e.other_code(strides, replace(e.facts, elements=whole_elements(together)), plan),
-            e.special_loops({}, blocked),
-        ):
-            e.region(together.body)
-
-    return Tile(rows, body, is_possible, is_idempotent(func))
-
-
-def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
-    """Gangs of the middle of rows, for packed arrays."""
-    strides = lane_strides(found.func)
-    plan = accumulate.plan_of_form(e, found.func, strides)
-
-    def body() -> None:
-        e.bind_all(packed)
-        with e.other_code(strides, _with_facts_of_gangs(found.func, e.facts), plan):
-            e.region(found.func.body)
-
-    def holds(condition: Region) -> str:
-        e.bind_all(packed)
-        e.region(condition)
-        return e.value_at(condition.yields[0], 1)
-
-    border = -(-max(found.reach, 1) // e.gang)
-    return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
-
-
-def as_packed(type_: ArrayType, array: ArrayValue) -> ArrayValue:
-    """``array`` with adjacent components, and adjacent elements along the last other axis."""
-    strides: list[str] = []
-    size_bytes = type_.dtype.size_bytes
-    for extent in reversed(type_.components):
-        strides.insert(0, str(size_bytes))
-        size_bytes *= extent
-    outer = type_.outer_ndim
-    if outer:
-        strides.insert(0, str(size_bytes))
-    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
-
-
-def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, ArrayValue]) -> str:
-    """Whether the strides of ``found`` are those of ``wanted``."""
-    result = "true"
-    for param, array in found.items():
-        for stride, expected in zip(array.strides, wanted[param].strides, strict=True):
-            if stride != expected:
-                same = e.op(f"icmp eq i64 {stride}, {expected}")
-                result = e.op(f"and i1 {result}, {same}")
-    return result
-
-
-def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop | IndependentLoop]) -> str:
-    """Whether ``result``, and every pair of arrays of ``loops`` shares no more than it may."""
-    pairs = {(*pair, False): None for loop in loops for pair in loop.apart}
-    pairs |= {(*pair, True): None for loop in loops for pair in loop.equal}
-    for x, y, may_be_one in pairs:
-        is_apart = memory.are_apart(e, x, y)
-        if may_be_one:
-            one, other = (f"ptr {e.array(a).data}" for a in (x, y))
-            same = all_equal(e, {x: e.array(x)}, {x: e.array(y)})
-            same = e.op(f"and i1 {same}, {e.op(f'icmp eq {one}, {other[4:]}')}")
-            is_apart = e.op(f"or i1 {is_apart}, {same}")
-        result = e.op(f"and i1 {result}, {is_apart}")
-    return result
 
 
 def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
@@ -317,17 +215,13 @@ def module_text(e: Emitter, head: str) -> str:
     if e.text.marks:
         body, metadata = with_line_table(body, e.text.marks)
         head = f"{head} !dbg {SUBPROGRAM}"
-    lines = [
-        *e.text.declarations,
-        f"define {head} {{",
-        "entry:",
-        *e.text.slots,
-        *stacks.clear_stacks(e),
-        *body,
-        "}",
-        *metadata,
-    ]
+    lines = [*e.text.declarations, _function_text(e, head, body), *metadata]
     return "\n".join(lines) + "\n"
+
+
+def _function_text(e: Emitter, head: str, body: Sequence[str]) -> str:
+    slots = (*e.text.slots, *stacks.clear_stacks(e))
+    return "\n".join((f"define {head} {{", "entry:", *slots, *body, "}"))
 
 
 def _word(e: Emitter, offset_bytes: int) -> str:

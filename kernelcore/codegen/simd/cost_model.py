@@ -56,6 +56,8 @@ MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
 MAX_EQNS_OF_NARROW_GANGS = 2000
 MAX_EQNS_OF_GANGS = 8000
+# Rows that blocks transpose together at least: fewer wait for what an iteration hands to the next.
+LEAST_ROWS = 8
 # Rows that a gang may run together, and the registers for the values that they carry.
 TILE_ROWS = (4, 2)
 REGISTERS_OF_TILE = 16
@@ -137,10 +139,11 @@ def best_gang(func: Func, float_lanes: int) -> int:
     scattered = scattered_accesses(func, strides)
     if _obstacle(eqns, bodies, strides, scattered) is not None:
         return 1
-    # With more lanes than a register has, blocks of rows go through more of the cache.
-    in_blocks = bool(accesses_in_blocks(blocked_loops(func, strides)))
-    registers = 1 if in_blocks else _registers(eqns, bodies, strides, scattered)
-    return registers * float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
+    lanes = float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
+    if accesses_in_blocks(blocked_loops(func, strides)):
+        # More rows go through more of the first cache.
+        return max(lanes, LEAST_ROWS)
+    return lanes * _registers(eqns, bodies, strides, scattered)
 
 
 def _registers(

@@ -8,10 +8,12 @@ from functools import cache
 from typing import Any
 
 from kernelcore.base import native
+from kernelcore.base.config import config
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
@@ -25,9 +27,17 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
+    other = other_axis(func) if config.optimize and strategy is None and not with_lines else None
+    turned = None if other is None else (other, choose_strategy(other.func, host()))
     strategy = strategy or choose_strategy(func, host())
     return emit_kernel(
-        func, symbol, host().attributes, strategy, with_lines=with_lines, scales=host().scales
+        func,
+        symbol,
+        host().attributes,
+        strategy,
+        with_lines=with_lines,
+        scales=host().scales,
+        other=turned,
     )
 
 

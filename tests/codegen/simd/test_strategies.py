@@ -16,7 +16,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.config import config
 from kernelcore.codegen import abi
-from kernelcore.codegen.llvm import kernel as llvm_kernel
+from kernelcore.codegen.llvm import points
 from kernelcore.codegen.simd import bodies
 from kernelcore.codegen.simd.bodies import MANY_GANGS, Bodies
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
@@ -149,7 +149,7 @@ def test_gangs_of_loops_and_branches_continue_in_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     collapsing = Bodies(collapse_limit=MANY_GANGS)
-    monkeypatch.setattr(llvm_kernel, "choose_bodies", lambda *_: collapsing)
+    monkeypatch.setattr(points, "choose_bodies", lambda *_: collapsing)
     func = optimize(of_rows.func)
     for lanes in (4, 16, 64):
         for shape in SHORT_ROWS:

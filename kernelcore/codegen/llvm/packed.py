@@ -1,0 +1,54 @@
+"""Packed arrays: those of which code knows that the elements of the last axis are adjacent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
+from kernelcore.ir.core import Var
+from kernelcore.language.types import ArrayType
+
+# Beyond, arithmetic hides what strides cost, and the time to compile a second body is saved.
+MAX_EQNS_OF_TWO_BODIES = 600
+
+
+def as_packed(type_: ArrayType, array: ArrayValue) -> ArrayValue:
+    """``array`` with adjacent components, and adjacent elements along the last other axis."""
+    strides: list[str] = []
+    size_bytes = type_.dtype.size_bytes
+    for extent in reversed(type_.components):
+        strides.insert(0, str(size_bytes))
+        size_bytes *= extent
+    outer = type_.outer_ndim
+    if outer:
+        strides.insert(0, str(size_bytes))
+    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
+
+
+def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, ArrayValue]) -> str:
+    """Whether the strides of ``found`` are those of ``wanted``."""
+    result = "true"
+    for param, array in found.items():
+        for stride, expected in zip(array.strides, wanted[param].strides, strict=True):
+            if stride != expected:
+                same = e.op(f"icmp eq i64 {stride}, {expected}")
+                result = e.op(f"and i1 {result}, {same}")
+    return result
+
+
+def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop | IndependentLoop]) -> str:
+    """Whether ``result``, and every pair of arrays of ``loops`` shares no more than it may."""
+    pairs = {(*pair, False): None for loop in loops for pair in loop.apart}
+    pairs |= {(*pair, True): None for loop in loops for pair in loop.equal}
+    for x, y, may_be_one in pairs:
+        is_apart = memory.are_apart(e, x, y)
+        if may_be_one:
+            one, other = (f"ptr {e.array(a).data}" for a in (x, y))
+            same = all_equal(e, {x: e.array(x)}, {x: e.array(y)})
+            same = e.op(f"and i1 {same}, {e.op(f'icmp eq {one}, {other[4:]}')}")
+            is_apart = e.op(f"or i1 {is_apart}, {same}")
+        result = e.op(f"and i1 {result}, {is_apart}")
+    return result

@@ -1,0 +1,146 @@
+"""The loop over the points of a launch on a CPU, with the bodies of the kernel that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kernelcore.codegen.analysis.component_groups import adjacent_sums
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
+from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
+from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
+from kernelcore.codegen.analysis.uniformity import (
+    collapsed_strides,
+    lane_strides,
+    row_major_accesses,
+)
+from kernelcore.codegen.llvm.access import whole_elements
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Facts
+from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_apart, all_equal, as_packed
+from kernelcore.codegen.reduction import accumulate
+from kernelcore.codegen.reduction.accumulation import Accumulation
+from kernelcore.codegen.simd.bodies import choose_bodies
+from kernelcore.codegen.simd.cost_model import outer_loops
+from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
+from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.dense_middle import DenseMiddle
+
+
+def emit_points(
+    e: Emitter, func: Func, dims: Sequence[str], done: str, strategy: VectorStrategy
+) -> None:
+    """The loop over the grid, with the bodies that are worth their time to compile.
+
+    It is left for block ``done``, where arrays have any strides.
+    """
+    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
+    found = {param: e.array(param) for param in arrays}
+    eqns = list(walk_eqns(func.body))
+    has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
+
+    def general() -> None:
+        e.bind_all(found)
+        e.region(func.body)
+
+    if not has_packed:
+        emit_rows(e, "%begin", dims, RowCode(general), done)
+        e.bind_all(found)
+        return
+    packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
+    loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
+    independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
+    blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
+    bodies = choose_bodies(func, e.gang, strategy.tile_rows)
+
+    def packed() -> None:
+        e.bind_all(packed_arrays)
+        with e.special_loops(loops, blocked, independent):
+            e.region(func.body)
+
+    is_packed = all_equal(e, found, packed_arrays)
+    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
+    tile = (
+        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
+        if strategy.tile_rows > 1
+        else None
+    )
+    middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
+    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile, middle)
+    begin = "%begin"
+    if bodies.collapse_limit:
+        collapsed = _collapsed(e, func, packed_arrays, bodies.collapse_limit)
+        begin = emit_collapsed(e, dims, collapsed, is_packed, done)
+    emit_rows(e, begin, dims, code, done)
+    e.bind_all(found)
+
+
+def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
+    """Gangs of ``func`` that go on from row to row, for packed arrays."""
+    strides, row_major = collapsed_strides(func), row_major_accesses(func)
+
+    def body() -> None:
+        e.bind_all(packed)
+        with e.as_lanes(replace(e.lane_facts, strides=strides, row_major=row_major)):
+            e.region(func.body)
+
+    shaped = {eqn.inputs[0] for eqn in row_major}
+    return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
+
+
+def _tile(
+    e: Emitter, func: Func, rows: int, packed: Mapping[Var, ArrayValue], is_packed: str
+) -> Tile:
+    """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
+    together, is_possible = tile_rows(func, rows), is_packed
+    assert e.accumulation is not None
+    for is_shared in e.accumulation.shared.values():
+        is_alone = e.op(f"xor i1 {is_shared}, true")
+        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
+
+    def body() -> None:
+        e.bind_all(packed)
+        plan = Accumulation(together)
+        strides = lane_strides(together)
+        blocked = blocked_loops(together, strides)
+        with (
+            e.other_code(strides, replace(e.facts, elements=whole_elements(together)), plan),
+            e.special_loops({}, blocked),
+        ):
+            e.region(together.body)
+
+    return Tile(rows, body, is_possible, is_idempotent(func))
+
+
+def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
+    """Gangs of the middle of rows, for packed arrays."""
+    strides = lane_strides(found.func)
+    plan = accumulate.plan_of_form(e, found.func, strides)
+
+    def body() -> None:
+        e.bind_all(packed)
+        with e.other_code(strides, with_facts_of_gangs(found.func, e.facts), plan):
+            e.region(found.func.body)
+
+    def holds(condition: Region) -> str:
+        e.bind_all(packed)
+        e.region(condition)
+        return e.value_at(condition.yields[0], 1)
+
+    border = -(-max(found.reach, 1) // e.gang)
+    return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
+
+
+def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
+    """``facts``, with what gangs that run ``func`` need besides."""
+    return replace(
+        facts,
+        elements=whole_elements(func),
+        adjacent_sums=adjacent_sums(func),
+        first_accesses=first_accesses(func),
+    )

@@ -1,0 +1,128 @@
+"""The launch axis along which the lanes of a gang lie: the last one, or a longer one.
+
+    i, k = kc.tid()
+    for b in range(n):
+        r += w[k, b] * x[i, b]        # and v[k, b], u[k, b], ...
+
+Lanes along the last axis share ``x[i, b]``, and each has its own rows of ``w``, ``v``, ``u``.
+Along axis 0 they share these, and all ``i`` use the same rows for one ``k`` after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
+from kernelcore.codegen.simd.cost_model import (
+    MAX_EQNS_OF_WIDE_VALUES,
+    innermost_bodies,
+    is_dense,
+    moving_axes,
+)
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import ACCESSES, ATOMICS, WRITES, AddForm, OpKind
+from kernelcore.ir.walk import array_type, element_indices, replace_body, rewrite, walk_eqns
+from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.effects import AccessMap
+
+# Costs of an access of a gang: of an element that all lanes share, of adjacent ones, and of others.
+# An addition reads and writes what other threads may add to, and lanes that add to one element add
+# themselves up first.
+_SHARED, _ADJACENT, _APART = 1, 2, 4
+_PER_ADDITION = 2
+# Another axis has to save this part of the costs.
+_LEAST_SAVED = 0.2
+# What happens in the order of threads.
+_ORDERED = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ASSERT}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAxis:
+    """The kernel with its lanes along another axis, for launches that are longer on this axis.
+
+    Attributes:
+        axis: The launch axis.
+        func: The kernel; ``axis`` is the last one of its launch axes, behind the others.
+    """
+
+    axis: int
+    func: Func
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The launch axes in the order in which ``func`` has them."""
+        return _ordered(self.func.rank, self.axis)
+
+
+def other_axis(func: Func) -> OtherAxis | None:
+    """The kernel along the axis that suits lanes better than the last one; None if that does.
+
+    It decides the order in which threads add to an element, so it depends on ``func`` alone.
+    """
+    eqns = list(walk_eqns(func.body))
+    if func.rank < 2 or len(eqns) > MAX_EQNS_OF_WIDE_VALUES or not innermost_bodies(eqns):
+        return None
+    if any(e.op.kind in _ORDERED for e in eqns) or not _is_any_order(func, eqns):
+        return None
+    found = [OtherAxis(axis, _along(func, axis)) for axis in reversed(range(func.rank - 1))]
+    best = min(found, key=lambda other: _cost(other.func))
+    return best if _cost(best.func) <= (1 - _LEAST_SAVED) * _cost(func) else None
+
+
+def _is_any_order(func: Func, eqns: list[Eqn]) -> bool:
+    """Whether threads write elements of their own, or add to what no thread reads."""
+    accesses = AccessMap(func)
+    for eqn in eqns:
+        if eqn.op.kind not in WRITES or accesses.owned(eqn.inputs[0]):
+            continue
+        if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is AddForm.ATOMIC:
+            return False
+    return True
+
+
+def _along(func: Func, axis: int) -> Func:
+    """``func`` with its launch axes in another order: ``axis`` is the last one."""
+    place = {old: new for new, old in enumerate(_ordered(func.rank, axis))}
+
+    def renumbered(eqn: Eqn) -> Eqn:
+        if eqn.op.kind is not OpKind.TID:
+            return eqn
+        return replace(eqn, attrs={**eqn.attrs, "axis": place[eqn.attrs["axis"]]})
+
+    return replace_body(func, rewrite(func.body, renumbered))
+
+
+def _ordered(rank: int, last: int) -> tuple[int, ...]:
+    return (*(axis for axis in range(rank) if axis != last), last)
+
+
+def _cost(func: Func) -> float:
+    """What the accesses of the innermost loops of ``func`` cost a gang, per iteration."""
+    strides = lane_strides(func)
+    bodies = innermost_bodies(list(walk_eqns(func.body)))
+    return sum(cost for body in bodies for cost in _costs(body, strides))
+
+
+def _costs(body: list[Eqn], strides: Strides) -> Iterator[float]:
+    """Of every element that ``body`` accesses, once."""
+    seen: set[object] = set()
+    for eqn in body:
+        place = (eqn.op.kind, *eqn.inputs[: 1 + array_type(eqn).ndim]) if _accesses(eqn) else None
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        moving = moving_axes(eqn, strides)
+        times = _PER_ADDITION if eqn.op.kind is OpKind.ATOMIC_ADD else 1
+        if not moving:
+            yield times * _SHARED
+        elif is_dense(eqn, moving, strides):
+            yield times * _ADJACENT
+        else:
+            # Rows that several axes choose are of no more use to lanes than those of one.
+            anywhere = any(stride_of(strides, i) is None for i in element_indices(eqn))
+            yield times * times * _APART * (2 if anywhere else 1)
+
+
+def _accesses(eqn: Eqn) -> bool:
+    return eqn.op.kind in ACCESSES

@@ -1,0 +1,194 @@
+"""Lanes along another launch axis than the last: which kernels have them, and what they give."""
+
+# pyright: basic, reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.codegen.simd.lane_axis import other_axis
+from kernelcore.passes.pipeline import optimize
+
+F32_2D, F32_3D = kc.array2d[float], kc.array3d[float]
+
+
+@kc.kernel
+def whitened(mean: F32_2D, scale: F32_3D, x: F32_2D, y: F32_2D):
+    """The squares of ``scale[k] @ (x[i] - mean[k])``, summed up."""
+    i, k = kc.tid()
+    square = 0.0
+    for a in range(x.shape[1]):
+        r = 0.0
+        for b in range(a + 1):
+            r += scale[k, a, b] * (x[i, b] - mean[k, b])
+        square += r * r
+    y[i, k] = square
+
+
+@kc.kernel
+def between(w: F32_2D, v: F32_2D, x: F32_3D, y: F32_3D):
+    h, i, k = kc.tid()
+    total = 0.0
+    for b in range(w.shape[1]):
+        total += w[k, b] * v[k, b] * x[h, i, b]
+    y[h, i, k] = total
+
+
+@kc.kernel
+def counted(w: F32_2D, v: F32_2D, x: F32_2D, total: F32_2D):
+    i, k = kc.tid()
+    for b in range(w.shape[1]):
+        kc.atomic_add(total, k, b, w[k, b] * v[k, b] * x[i, b])
+
+
+@kc.kernel
+def product(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    c[i, j] = total
+
+
+@kc.kernel
+def distances(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += (a[i, k] - b[j, k]) * (a[i, k] - b[j, k])
+    c[i, j] = total
+
+
+@kc.kernel
+def printed(w: F32_2D, v: F32_2D, x: F32_2D, y: F32_2D):
+    i, k = kc.tid()
+    total = 0.0
+    for b in range(w.shape[1]):
+        total += w[k, b] * v[k, b] * x[i, b]
+    print(total)
+    y[i, k] = total
+
+
+@kc.kernel
+def overwritten(w: F32_2D, v: F32_2D, x: F32_2D, y: F32_2D):
+    i, k = kc.tid()
+    total = 0.0
+    for b in range(w.shape[1]):
+        total += w[k, b] * v[k, b] * x[i, b]
+    y[0, k] = total
+
+
+@pytest.mark.parametrize(("kernel", "axis"), [(whitened, 0), (between, 1), (counted, 0)])
+def test_lanes_share_more_along_another_axis(kernel: kc.Kernel, axis: int) -> None:
+    found = other_axis(optimize(kernel.func))
+    assert found is not None
+    assert found.axis == axis
+
+
+@pytest.mark.parametrize("kernel", [product, distances, printed, overwritten])
+def test_lanes_stay_along_the_last_axis(kernel: kc.Kernel) -> None:
+    """Which they suit as well, or threads have an order."""
+    assert other_axis(optimize(kernel.func)) is None
+
+
+def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def whitened_in_float64(mean: Any, scale: Any, x: Any) -> np.ndarray:
+    mean, lower, x = mean.astype(float), np.tril(scale.astype(float)), x.astype(float)
+    parts = [((x - m) @ each.T) for m, each in zip(mean, lower, strict=True)]
+    return np.stack([(p * p).sum(1) for p in parts], 1)
+
+
+# Longer along axis 0 than along the last one, as long, and shorter; no whole gang, and several.
+POINTS = ((1, 1), (2, 1), (5, 5), (7, 3), (3, 7), (70, 9), (9, 70), (150, 21))
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_values_are_those_of_lanes_along_the_last_axis(
+    points: tuple[int, int], is_packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n, parts = points
+    given = data((parts, 21), (parts, 21, 21), (n, 21))
+    if not is_packed:
+        given = [np.asfortranarray(a) for a in given]
+    results = [np.zeros(points, np.float32) for _ in range(3)]
+    for threads, y in zip((1, 3), results, strict=False):
+        kc.set_num_threads(threads)
+        kc.launch(whitened, points, given, [y])
+    monkeypatch.setattr(kc.config, "optimize", False)
+    kc.launch(whitened, points, given, [results[2]])
+    assert (results[0] == results[1]).all()
+    assert (results[0] == results[2]).all()
+    np.testing.assert_allclose(results[0], whitened_in_float64(*given), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("points", [(3, 40, 7), (1, 7, 40), (2, 20, 1)])
+def test_the_axis_may_be_in_the_middle(points: tuple[int, int, int]) -> None:
+    h, n, parts = points
+    w, v, x = data((parts, 40), (parts, 40), (h, n, 40))
+    y = np.zeros(points, np.float32)
+    kc.launch(between, points, [w, v, x], [y])
+    expected = np.einsum("kb,kb,hib->hik", *(a.astype(float) for a in (w, v, x)))
+    np.testing.assert_allclose(y, expected, 1e-4, 1e-4)
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("points", POINTS)
+def test_gradients_do_not_depend_on_the_threads(points: tuple[int, int]) -> None:
+    n, parts = points
+    given = data((parts, 21), (parts, 21, 21), (n, 21))
+    cotangent = data(points)[0]
+    found = []
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        gradients = [np.zeros_like(a) for a in given]
+        y = np.zeros(points, np.float32)
+        kc.launch(whitened, points, given, [y], gradients, [cotangent], adjoint=True)
+        found.append(gradients)
+    for other in found[1:]:
+        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    mean, lower, x = (a.astype(float) for a in (given[0], np.tril(given[1]), given[2]))
+    r = np.einsum("kab,ikb->ika", lower, x[:, None] - mean)
+    back = 2.0 * cotangent.astype(float)[:, :, None] * r
+    of_x = np.einsum("ika,kab->ib", back, lower)
+    of_mean = -np.einsum("ika,kab->kb", back, lower)
+    of_scale = np.tril(np.einsum("ika,ikb->kab", back, x[:, None] - mean))
+    for got, expected in zip(found[0], (of_mean, of_scale, of_x), strict=True):
+        np.testing.assert_allclose(got, expected, 1e-3, 1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("points", [(300, 4), (4, 300), (33, 33)])
+def test_sums_over_points_do_not_depend_on_the_threads(points: tuple[int, int]) -> None:
+    n, parts = points
+    w, v, x = data((parts, 40), (parts, 40), (n, 40))
+    totals = []
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        total = kc.zeros((parts, 40), dtype=float)
+        kc.launch(counted, points, [w, v, x], [total])
+        totals.append(total.numpy())
+    assert (totals[0] == totals[1]).all()
+    assert (totals[0] == totals[2]).all()
+    expected = np.einsum("kb,kb,ib->kb", *(a.astype(float) for a in (w, v, x)))
+    np.testing.assert_allclose(totals[0], expected, 1e-4, 1e-3)
+
+
+def test_the_report_says_along_which_axis_lanes_lie() -> None:
+    mean, scale, x = data((3, 21), (3, 21, 21), (70, 21))
+    along_0 = str(kc.explain(whitened, mean, scale, x, np.zeros((70, 3), np.float32)))
+    assert "where launch axis 0 is longer than the last one, lanes lie along it, as re" in along_0
+    assert "load scale: one element for all lanes" in along_0
+    few = x[:2].copy()
+    along_1 = str(kc.explain(whitened, mean, scale, few, np.zeros((2, 3), np.float32)))
+    assert "where launch axis 0 is longer than the last one, lanes lie along it\n" in along_1
+    assert "load x: one element for all lanes" in along_1
