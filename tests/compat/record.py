@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.compat import array_programs as array_programs
+from tests.compat import example_programs as example_programs
 from tests.compat import expression_programs as expression_programs
 from tests.compat import geometry_programs as geometry_programs
 from tests.compat import host_programs as host_programs
