@@ -51,12 +51,14 @@ WORDS = {
     "atomic_min", "atomic_max", "flush_denormals", "w.shape", "kc.dot(", "else:", "return\n",
     "    i = kc.int32(0)\n",
 }  # fmt: skip
+# All but loops that fill rows, of which there are programs of their own (``loop_programs.py``).
+FORMS = [flag for flag in Strategy if flag is not Strategy.INDEPENDENT]
 EXPECTED = {
-    *WORDS, *(flag.name for flag in Strategy), "1 axes", "2 axes", "3 axes", "IF", "FOR", "WHILE",
+    *WORDS, *(flag.name for flag in FORMS), "1 axes", "2 axes", "3 axes", "IF", "FOR", "WHILE",
     "LOAD", "STORE", "ATOMIC", "ATOMIC_ADD", "DIM", "CAST", "as launched", "gang 1", "gang 4",
     "gang 8", "gang 16", "rows 2", "rows 4", "loop lanes 8", "masks from 4",
     f"masks from {NO_MASKS}", "expanded", "reversed", "transposed", "dense", "strided",
-    "whole result", "adjoint", "recorded stack",
+    "lanes along an axis", "whole result", "adjoint", "recorded stack",
 }  # fmt: skip
 ONE_AXIS = "    i = kc.tid()\n"
 TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
@@ -140,10 +142,11 @@ def features(seed: int) -> set[str]:
     _, _, text = program.text.partition("@kc.kernel")
     found = {f"{len(program.grid)} axes", *(word for word in WORDS if word in text)}
     found |= {eqn.op.kind.name for eqn in walk_eqns(func.body)}
-    found |= {str(flag.name) for flag in Strategy if flag in strategy_of(func)}
+    found |= {str(flag.name) for flag in FORMS if flag in strategy_of(func)}
     form = form_checks.form_of(func, seed)
+    lanes_are_along_another = form_checks.lane_axis_of(func, seed) is not None
     if form is None:
-        found.add("as launched")
+        found |= {"as launched"} | ({"lanes along an axis"} if lanes_are_along_another else set())
     else:
         found |= {f"gang {form.gang}", f"rows {form.tile_rows}", f"loop lanes {form.loop_lanes}"}
         found.add(f"masks from {form.least_masked_bytes}")

@@ -63,11 +63,17 @@ def other_axis(func: Func) -> OtherAxis | None:
     eqns = list(walk_eqns(func.body))
     if func.rank < 2 or len(eqns) > MAX_EQNS_OF_WIDE_VALUES or not innermost_bodies(eqns):
         return None
+    found = other_axes(func)
+    best = min(found, key=lambda other: _cost(other.func), default=None)
+    return best if best and _cost(best.func) <= (1 - _LEAST_SAVED) * _cost(func) else None
+
+
+def other_axes(func: Func) -> list[OtherAxis]:
+    """The kernel along every other axis than the last one, if its threads may have any order."""
+    eqns = list(walk_eqns(func.body))
     if any(e.op.kind in _ORDERED for e in eqns) or not _is_any_order(func, eqns):
-        return None
-    found = [OtherAxis(axis, _along(func, axis)) for axis in reversed(range(func.rank - 1))]
-    best = min(found, key=lambda other: _cost(other.func))
-    return best if _cost(best.func) <= (1 - _LEAST_SAVED) * _cost(func) else None
+        return []
+    return [OtherAxis(axis, _along(func, axis)) for axis in reversed(range(func.rank - 1))]
 
 
 def _is_any_order(func: Func, eqns: list[Eqn]) -> bool:
