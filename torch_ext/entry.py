@@ -114,9 +114,8 @@ def torch_op(
             components may be left out. Default: the launch shape, of outputs that threads write at
             their launch index.
         defaults: Values of parameters that calls may leave out, by name.
-        profiled: Whether eager calls go through torch's dispatcher, so that its profiler records
-            them, with the kernel's name, file and line; they take longer. Calls from compiled
-            graphs are always recorded.
+        profiled: Whether eager calls are also events with the kernel's name, file and line; they
+            take longer. A profiler that records shows the operators they run in any case.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, given by position or by name.

@@ -89,6 +89,7 @@ void load_shim(const std::string& path) {
   bind(lib, "aoti_torch_grad_mode_set_enabled", s.set_grad_mode);
   bind(lib, "aoti_torch_copy_", s.copy);
   bind_optional(lib, "torch_exception_get_what_without_backtrace", s.exception_text);
+  bind_optional(lib, "_ZN2at23hasThreadLocalCallbacksEv", s.is_recording);
   bind_cuda(lib, path, s);
   s.cpu = constant(lib, "aoti_torch_device_type_cpu");
   s.cuda = constant(lib, "aoti_torch_device_type_cuda");

@@ -38,6 +38,7 @@ struct Shim {
   void (*set_grad_mode)(bool);
 
   const char* (*exception_text)();  // null in older versions
+  bool (*is_recording)();           // whether a profiler of this thread records; may be null
   // The handle of the stream in use; null where torch has no CUDA.
   int32_t (*current_cuda_stream)(int32_t device_index, void**);
 

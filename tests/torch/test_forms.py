@@ -237,3 +237,22 @@ def test_profiled_operators_are_events():
     assert any(n.startswith("kernelcore::quadratic") for n in names)
     assert any(re.fullmatch(r"quadratic \(torch_kernels\.py:\d+\)", n) for n in names)
     torch.testing.assert_close(y, 2 * x * x)
+
+
+def test_eager_calls_are_events_while_a_profiler_records():
+    op = torch_op(k.quadratic)
+    x = leaf(3)
+    expected = op(x, 2.0)
+    with profile(acc_events=True) as profiler:
+        y = op(x, 2.0)
+        y.sum().backward()
+        with torch.no_grad():
+            z = op(x, 2.0)
+    counts = {e.key: e.count for e in profiler.key_averages()}
+    forward = [n for n in counts if re.fullmatch(r"kernelcore::quadratic_[0-9a-f]+", n)]
+    adjoint = [n for n in counts if re.match(r"kernelcore::quadratic_[0-9a-f]+_vjp", n)]
+    assert [counts[n] for n in forward] == [2]
+    assert adjoint
+    assert torch.equal(y, expected)
+    assert torch.equal(z, expected)
+    torch.testing.assert_close(x.grad, 4 * x.detach())

@@ -97,6 +97,8 @@ bool is_plain_tensor(PyObject* object) {
 }
 
 bool is_observed() {
+  bool (*is_recording)() = torch::shim().is_recording;
+  if (is_recording != nullptr && is_recording()) return true;
   if (is_active(g_hooks.len_dispatch_stack) || has_function_modes() ||
       is_active(g_hooks.functorch_active) || is_active(g_hooks.is_tracing)) {
     return true;

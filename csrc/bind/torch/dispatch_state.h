@@ -23,8 +23,8 @@ WrapTensor wrap_tensor();
 /// Whether `object` is a tensor or a parameter, of no other class.
 bool is_plain_tensor(PyObject* object);
 
-/// Whether a mode, a transform of torch.func, forward AD or the tracer of torch.jit looks at calls;
-/// the mode that torch's default device is does not.
+/// Whether a mode, a transform of torch.func, forward AD, the tracer of torch.jit or a profiler
+/// looks at calls; the mode that torch's default device is does not.
 ///
 /// Below a transform even calls on plain tensors count: new tensors are wrapped there.
 bool is_observed();
