@@ -12,6 +12,7 @@ import math
 import string
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -26,7 +27,7 @@ from jax_ffi.placement import Members, Placement
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, label
 from kernelcore import config
-from kernelcore.operators import AxisSplit, Operation, is_launch_of_parts, usable_splits
+from kernelcore.operators import AxisSplit, Operation, derive, is_launch_of_parts, usable_splits
 
 _TARGET = "kernelcore_partition"
 
@@ -86,13 +87,29 @@ def _members(context: Any) -> Members | None:
     return tuple(map(tuple, devices.reshape(-1, mesh.axis_sizes[free[0]]).tolist()))
 
 
+def _without_unread(launch: Launch, avals: Sequence[Any]) -> tuple[Launch, list[int]]:
+    """``launch`` without the operands that its kernel does not take, and those it keeps.
+
+    XLA would give every device the whole of them.
+    """
+    operation = derive.without_unused(launch.operation)
+    omit = derive.unread(operation, range(len(avals)))
+    taken = [k for k in range(len(avals)) if k not in omit]
+    if not omit:
+        return launch, taken
+    sizes = tuple(((k, a), avals[k].shape[a]) for k, a in derive.untold(operation, omit))
+    made = derive.without(derive.DerivedOperation(operation, ()), omit, sizes)
+    return replace(launch, operation=made.operation), taken
+
+
 def lower_partitioned(
     platform: str, ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch
 ) -> Any:
     """The lowering of ``launch`` as a call that XLA cuts along the launch."""
+    launch, taken = _without_unread(launch, ctx.avals_in)
     operation = launch.operation
-    avals: Sequence[Any] = ctx.avals_in
-    shapes: list[Any] = [a.shape for a in avals]
+    operands = [operands[k] for k in taken]
+    shapes: list[Any] = [ctx.avals_in[k].shape for k in taken]
     splits = usable_splits(operation, shapes)
     members = _members(ctx.module_context.axis_context)
     if members is None:

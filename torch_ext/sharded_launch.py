@@ -48,8 +48,7 @@ class ShardedLaunch:
         self.tensor = tensor  # The module torch.distributed.tensor.
         self.plans: OrderedDict[Any, _Plan] = OrderedDict()
         self.reported: set[int] = set()
-        # Operands of which the launch takes the shape alone.
-        self.unread = derive.unread(self.operation, range(len(self.operation.operands)))
+        self.unread = unread_operands(self.operation)
 
     def run(
         self, cls: Any, overload: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -186,6 +185,13 @@ class ShardedLaunch:
         for k in () if split is None else (*split.sums, *split.extrema):
             total += 2 * math.prod(evaluate(self.operation.results[k].shape, shapes))
         return total
+
+
+def unread_operands(operation: Operation) -> tuple[int, ...]:
+    """Arrays of which the launch takes the shape alone."""
+    used = derive.without_unused(operation)
+    arrays = (k for k, o in enumerate(used.operands) if not o.is_number(False))
+    return derive.unread(used, tuple(arrays))
 
 
 def _is_symbol(arg: Any) -> bool:

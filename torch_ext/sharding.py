@@ -1,7 +1,8 @@
 """Rules of torch.distributed.tensor: operators keep their inputs sharded where parts run apart.
 
 A launch whose parts are the same kernel over parts of the tensors gets placements, which torch
-chooses from. Others, with borders or the launch index, run as ``sharded_launch.py`` says.
+chooses from. Others, with borders, the launch index or tensors that are never read, run as
+``sharded_launch.py`` says.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kernelcore.operators import (
 )
 from torch_ext.operator import TorchOperator
 from torch_ext.rank_part import known
-from torch_ext.sharded_launch import ShardedLaunch, warn_of_gathers
+from torch_ext.sharded_launch import ShardedLaunch, unread_operands, warn_of_gathers
 
 # Imported by users of DTensor only: it takes long.
 _MODULE = "torch.distributed.tensor"
@@ -55,7 +56,8 @@ def add_pending() -> None:
 
 def _has_placements_only(operation: Operation) -> bool:
     """Whether every way to cut ``operation`` is one of DTensor's placements."""
-    return all(_runs_as_it_is(operation, a, s) for a, s in axis_splits(operation).items())
+    splits = axis_splits(operation).items()
+    return not unread_operands(operation) and all(_runs_as_it_is(operation, *s) for s in splits)
 
 
 def _strategies(operation: Operation) -> Callable[..., Any]:

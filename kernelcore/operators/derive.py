@@ -77,6 +77,11 @@ def without(derived: DerivedOperation, omit: Sequence[int], sizes: Sizes = ()) -
     return derived.operation.once(key, lambda: _without(derived, tuple(omit), dict(sizes)))
 
 
+def without_unused(op: Operation) -> Operation:
+    """``op``, whose kernel takes no parameter for an operand that its body never uses."""
+    return op.once("without_unused", lambda: _without_unused(op))
+
+
 def unread(op: Operation, operands: Sequence[int]) -> tuple[int, ...]:
     """Those of ``operands`` that the kernel of ``op`` does not take."""
     taken = {b.operand for b in op.bindings}
@@ -281,6 +286,15 @@ def _without(
     )
     operation = Operation(op.func, operands, results, op.visible, bindings, moved(op.grid))
     return replace(derived, operation=operation)
+
+
+def _without_unused(op: Operation) -> Operation:
+    written = [k for k, b in enumerate(op.bindings) if b.result >= 0]
+    func, kept = drop_unused_params(op.func, written)
+    if len(kept) == len(op.bindings):
+        return op
+    bindings = tuple(op.bindings[k] for k in kept)
+    return Operation(func, op.operands, op.results, op.visible, bindings, op.grid)
 
 
 def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:

@@ -228,6 +228,12 @@ def total_of_numbered(x: F64, o: F64):
     kc.launch(total_of_squares, x.shape[0], [between], [o])
 
 
+@kc.kernel
+def squared_beside(x: F64, never_read: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] * x[i]
+
+
 TRANSPOSED = dict.fromkeys(("launch_dims", "output_dims"), ("x.shape[1]", "x.shape[0]"))
 EMBEDDED = dict.fromkeys(("launch_dims", "output_dims"), ("index.shape[0]", "table.shape[1]"))
 COLUMNS = dict.fromkeys(("launch_dims", "output_dims"), "x.shape[1]")
@@ -315,6 +321,7 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "smoothed": (jax_kernel(smoothed), "n 3", "x -", and_sums(border(2, 6, 12))),
     "spread": (jax_kernel(spread, output_dims="x"), "n", "x", border(2, 4, 8)),
     "rolled": (jax_kernel(rolled), "n i", "x -", GATHERED),
+    "squared_beside": (jax_kernel(squared_beside), "n n", "x x", OWN),
     "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
 }
 # Meshes of two axes cut matrices along both; rows are gathered.

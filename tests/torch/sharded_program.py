@@ -76,6 +76,18 @@ def extremes(x: F64_2D, largest: F64, least: F64):
     kc.atomic_min(least, 0, x[i, j])
 
 
+@kc.kernel
+def numbered_beside(x: F64, never_read: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] * kc.float64(i)
+
+
+@kc.kernel
+def squared_beside(x: F64, never_read: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] * x[i]
+
+
 class Case(NamedTuple):
     """An operator, the shapes of its operands, and what it costs on ranks in a row.
 
@@ -187,6 +199,17 @@ def check_gathered(mesh: DeviceMesh) -> None:
     assert "redistribute(placements=[Replicate()])" in found[0]
 
 
+def check_unread(mesh: DeviceMesh) -> None:
+    """Of an operand that the kernel never reads, nothing is sent."""
+    x = torch.linspace(0.0, 2.0, 16, dtype=torch.float64)
+    for kernel in (numbered_beside, squared_beside):
+        op, given = torch_op(kernel), (placed(x, mesh, True), placed(x + 1.0, mesh, True))
+        with CommDebugMode() as communication:
+            made: Any = op(*given)
+        assert not communication.get_total_counts(), communication.get_comm_counts()
+        assert torch.equal(made.full_tensor(), op(x, x))
+
+
 def check_nan(mesh: DeviceMesh) -> None:
     """Maxima and minima over ranks keep NaNs and negative numbers, as one process does."""
     x = -torch.rand(8, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
@@ -205,6 +228,7 @@ def main() -> None:
         check(name, mesh)
     check_gathered(mesh)
     check_nan(mesh)
+    check_unread(mesh)
     if dist.get_world_size() == 2:
         check_compiled(mesh)
     else:
