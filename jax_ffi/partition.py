@@ -106,10 +106,11 @@ def lower_partitioned(
     platform: str, ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch
 ) -> Any:
     """The lowering of ``launch`` as a call that XLA cuts along the launch."""
-    launch, taken = _without_unread(launch, ctx.avals_in)
+    avals: Sequence[Any] = ctx.avals_in
+    launch, taken = _without_unread(launch, avals)
     operation = launch.operation
     operands = [operands[k] for k in taken]
-    shapes: list[Any] = [ctx.avals_in[k].shape for k in taken]
+    shapes: list[Any] = [avals[k].shape for k in taken]
     splits = usable_splits(operation, shapes)
     members = _members(ctx.module_context.axis_context)
     if members is None:
