@@ -58,9 +58,12 @@ MAX_EQNS_OF_NARROW_GANGS = 2000
 MAX_EQNS_OF_GANGS = 8000
 # Rows that blocks transpose together at least: fewer wait for what an iteration hands to the next.
 LEAST_ROWS = 8
-# Rows that a gang may run together, and the registers for the values that they carry.
+# Rows that a gang may run together, and the registers for the values that their loops use. Where
+# registers hold FLOAT_LANES_OF_MANY_REGISTERS there are 32 of them, else 16: what a loop carries
+# takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (4, 2)
 REGISTERS_OF_TILE = 16
+FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
 # Instructions on shared values that the passes for straight kernels may leave in every gang, or in
 # every thread, and the cost of an index there.
 FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
@@ -208,14 +211,19 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     loops = _innermost_loops(eqns)
     if not loops or len(eqns) > MAX_EQNS_OF_MANY_BODIES or not can_tile_rows(func):
         return 1
-    along, across, kept = lane_strides(func), row_strides(func), 1
+    along, across, used, carried = lane_strides(func), row_strides(func), 1, 0
     for loop in loops:
         if not any(moving_axes(e, along) and not moving_axes(e, across) for e in _body(loop)):
             return 1
-        outer = [*loop.regions[-1].params, *captured_vars(loop)]
-        kept = max(kept, sum(along[v] is None and across[v] != 0 for v in outer))
-    lanes = gang * kept * (2 if _is_mostly_64_bit(eqns, along) else 1)
-    room = REGISTERS_OF_TILE * float_lanes // lanes
+        inside, outside = (
+            sum(along[v] is None and across[v] != 0 for v in found)
+            for found in (loop.regions[-1].params, captured_vars(loop))
+        )
+        used, carried = max(used, inside + outside), max(carried, inside)
+    lanes = gang * (2 if _is_mostly_64_bit(eqns, along) else 1)
+    room = REGISTERS_OF_TILE * float_lanes // (lanes * used)
+    if carried and float_lanes < FLOAT_LANES_OF_MANY_REGISTERS:
+        room = min(room, CARRIED_OF_FEW_REGISTERS * float_lanes // (lanes * carried))
     return next((rows for rows in TILE_ROWS if rows <= room), 1)
 
 

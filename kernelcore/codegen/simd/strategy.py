@@ -44,9 +44,6 @@ SCALAR_CODE = VectorStrategy()
 LANES = (1, 4, 8, 16, 32, 64)
 # Sums that depend on the gang assume registers of this size, on every processor.
 FLOAT_LANES_OF_SUMS = 16
-# Processors with registers of this many lanes have 32 of them. Others have 16, which a tile of rows
-# does not fit.
-FLOAT_LANES_OF_MANY_REGISTERS = 16
 # Operations without a vector form: kernels with one of them run single threads.
 _SCALAR_ONLY = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
 
@@ -55,8 +52,7 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     """The strategy that the cost model expects to be fastest for ``func`` on ``host``."""
     gang = _gang_for(func, host)
     if gang > 1:
-        has_many_registers = host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
-        rows = rows_per_tile(func, gang, host.float_lanes) if has_many_registers else 1
+        rows = rows_per_tile(func, gang, host.float_lanes)
         return VectorStrategy(gang, tile_rows=rows, least_masked_bytes=host.least_masked_bytes)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
