@@ -19,6 +19,7 @@ from kernelcore.codegen.simd.cost_model import (
     innermost_bodies,
     is_dense,
     moving_axes,
+    obstacle_to_gangs,
 )
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, ATOMICS, WRITES, AddForm, OpKind
@@ -65,7 +66,9 @@ def other_axis(func: Func) -> OtherAxis | None:
         return None
     found = other_axes(func)
     best = min(found, key=lambda other: _cost(other.func), default=None)
-    return best if best and _cost(best.func) <= (1 - _LEAST_SAVED) * _cost(func) else None
+    if best is None or _cost(best.func) > (1 - _LEAST_SAVED) * _cost(func):
+        return None
+    return best if obstacle_to_gangs(best.func) is None else None
 
 
 def other_axes(func: Func) -> list[OtherAxis]:
