@@ -240,7 +240,8 @@ def test_independent_iterations_whose_arrays_overlap(offset: int) -> None:
         args = [np.arange(12, dtype=np.int32), x[:, :-1], np.int32(1), y]
         assert launch(func, args, 12, lanes=1, loop_lanes=loop_lanes) == abi.STATUS_OK
         results.append(memory)
-    np.testing.assert_array_equal(*results)
+    one_by_one, together = results
+    np.testing.assert_array_equal(together, one_by_one)
 
 
 MAT33 = kc.matrix((3, 3), kc.int32)
