@@ -150,7 +150,7 @@ def _new_plan(
     before: list[int] = []
     reads: list[int] = []
     cotangents: list[int] = []
-    if any(i in written for i in wrt):
+    if any(i in written for i in wrt) or (wrt and kernel.makes_arrays):
         try:
             adjoint = kernel.adjoint(wrt, (), single)
         except KernelGradError as error:

@@ -25,6 +25,10 @@ def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tu
             return (StackType(dtype) if op.kind is OpKind.STACK else dtype,)
         case OpKind.TID | OpKind.DIM:
             return (int32,)
+        case OpKind.ARRAY_AT:
+            components: tuple[int, ...] = attrs["components"]
+            ndim = len(inputs) - 1 + len(components)
+            return (ArrayType(attrs["dtype"], ndim, components),)
         case OpKind.LOAD | OpKind.ATOMIC_ADD | OpKind.ATOMIC | OpKind.ATOMIC_CAS | OpKind.POP:
             source = inputs[0].type
             assert isinstance(source, ArrayType | StackType)

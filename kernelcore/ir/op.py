@@ -26,6 +26,7 @@ class OpKind(Enum):
     CAST = auto()  # attrs: dtype
     TID = auto()  # attrs: axis; one launch index, int32
     DIM = auto()  # (array), attrs: axis; one extent, int32
+    ARRAY_AT = auto()  # (address, *extents) -> array; attrs: dtype, components, spacing in bytes
     LOAD = auto()  # (array, *indices) -> element
     STORE = auto()  # (array, *indices, value)
     ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: form, an AddForm
@@ -147,6 +148,8 @@ class Op:
 CAST = Op("cast", OpKind.CAST)
 TID = Op("tid", OpKind.TID)
 DIM = Op("dim", OpKind.DIM)
+# Its memory may be that of any other array.
+ARRAY_AT = Op("array_at", OpKind.ARRAY_AT)
 LOAD = Op("load", OpKind.LOAD)
 STORE = Op("store", OpKind.STORE)
 ATOMIC_ADD = Op("atomic_add", OpKind.ATOMIC_ADD)

@@ -26,6 +26,7 @@ from kernelcore.language.types import (
     float64,
     int32,
     int64,
+    uint64,
 )
 
 
@@ -58,6 +59,7 @@ _ARITIES = {
     OpKind.CAST: _Arity((1, 1), attrs=("dtype",)),
     OpKind.TID: _Arity((0, 0), attrs=("axis",)),
     OpKind.DIM: _Arity((1, 1), attrs=("axis",)),
+    OpKind.ARRAY_AT: _Arity((2, 1 << 30), attrs=("dtype", "components", "spacing")),
     OpKind.LOAD: _Arity((1, 1 << 30)),
     OpKind.STORE: _Arity((2, 1 << 30)),
     OpKind.ATOMIC_ADD: _Arity((2, 1 << 30)),
@@ -170,6 +172,8 @@ class _Checker:
                 array = eqn.inputs[0].type
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:
                     raise self.fail("dim of no such axis", eqn.loc)
+            case OpKind.ARRAY_AT:
+                self.expect(eqn, "address", eqn.inputs[:1], [uint64])
             case OpKind.TID:
                 if not 0 <= eqn.attrs["axis"] < self.func.rank:
                     raise self.fail("tid of no such axis", eqn.loc)

@@ -77,6 +77,11 @@ def walk_regions(region: Region) -> Iterator[Region]:
         yield from eqn.regions
 
 
+def first_array_at_address(func: Func) -> Eqn | None:
+    """The first array that ``func`` makes of an address; any other may share its memory."""
+    return next((e for e in walk_eqns(func.body) if e.op.kind is OpKind.ARRAY_AT), None)
+
+
 def assertions(func: Func) -> tuple[Eqn, ...]:
     """Every ASSERT of ``func`` in program order; their positions are part of the native ABI."""
     return tuple(e for e in walk_eqns(func.body) if e.op.kind is OpKind.ASSERT)

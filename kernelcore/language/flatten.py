@@ -6,6 +6,7 @@ from kernelcore.language.types import (
     ArrayOf,
     ArrayType,
     Dense,
+    Element,
     Scalar,
     SourceType,
     StructType,
@@ -38,6 +39,19 @@ def named_leaves(name: str, type_: SourceType) -> list[tuple[str, Scalar | Array
 def leaf_names(name: str, type_: SourceType) -> list[str]:
     """The names of the IR parameters of parameter ``name``."""
     return [leaf for leaf, _ in named_leaves(name, type_)]
+
+
+def leaf_offsets(element: Element) -> list[int]:
+    """Where the parts of an element lie that are arrays of the IR: bytes from its start."""
+    if not isinstance(element, StructType):
+        return [0]
+    places = element.numpy.fields or {}
+    return [
+        places[name][1] + inner
+        for name, member in element.fields
+        if not isinstance(member, ArrayOf)
+        for inner in leaf_offsets(member)
+    ]
 
 
 def leaf_types(type_: SourceType) -> list[Scalar | ArrayType]:

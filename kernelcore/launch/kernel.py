@@ -314,6 +314,11 @@ class Kernel:
         return kernel_facts.effects(self)
 
     @cached_property
+    def makes_arrays(self) -> bool:
+        """Whether the kernel makes arrays of addresses, which no parameter shows."""
+        return kernel_facts.makes_arrays(self)
+
+    @cached_property
     def losses(self) -> frozenset[int]:
         """Parameters of the IR whose arrays no longer hold what a launch loaded from them."""
         return kernel_facts.losses(self)

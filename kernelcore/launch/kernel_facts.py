@@ -13,6 +13,7 @@ from kernelcore.language.effect import Effect
 # Derivatives that the disk cache knows are launched without the compiler.
 if TYPE_CHECKING:
     from kernelcore.frontend import doubts, specialize
+    from kernelcore.ir import walk
     from kernelcore.ir.core import Func
     from kernelcore.launch.kernel import Kernel
     from kernelcore.passes import pipeline
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 else:
     doubts = Deferred("kernelcore.frontend.doubts")
     specialize = Deferred("kernelcore.frontend.specialize")
+    walk = Deferred("kernelcore.ir.walk")
     pipeline = Deferred("kernelcore.passes.pipeline")
     access = Deferred("kernelcore.passes.access.effects")
     final_elements = Deferred("kernelcore.passes.access.final_elements")
@@ -37,6 +39,15 @@ def effects(kernel: Kernel) -> tuple[Effect, ...]:
 
     rows = recall(lambda: kernel.entry, "effects", is_right, find)
     return tuple(Effect(*row) for row in rows)
+
+
+def makes_arrays(kernel: Kernel) -> bool:
+    """Whether ``kernel`` makes arrays of addresses."""
+
+    def find() -> bool:
+        return walk.first_array_at_address(kernel.func) is not None
+
+    return recall(lambda: kernel.entry, "makes_arrays", lambda found: is_like(found, bool), find)
 
 
 def losses(kernel: Kernel) -> frozenset[int]:
@@ -79,7 +90,7 @@ def normal_form(kernel: Kernel) -> Func:
     else:
         # What it reads has changed meanwhile: launches follow.
         kernel.__dict__["entry"] = None
-        for name in ("executable", "plain_executable", "effects", "losses"):
+        for name in ("executable", "plain_executable", "effects", "makes_arrays", "losses"):
             kernel.__dict__.pop(name, None)
         kernel.cpu_fast_path = kernel.gpu_fast_path = None
         launched = kernel.launched_adjoints, kernel.launched_jvps

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func, Var
+from kernelcore.ir.walk import first_array_at_address
 from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, Scalar, int64
 from kernelcore.operators.operation import Operand, Operation, Result, Shape, own_shape
@@ -39,7 +41,18 @@ def primal_operation(
         grid: The launch shape; extents name operands, which are the other parameters in order.
         shapes: The shape of each parameter in ``outputs``.
         sizes: Integers that are operands after those of the kernel, which ignores them.
+
+    Raises:
+        KernelArgumentError: The kernel makes arrays of addresses.
     """
+    at_address = first_array_at_address(func)
+    if at_address is not None:
+        raise KernelArgumentError(
+            f"{func.name}: a kernel that makes an array of an address is no operator: frameworks "
+            "move, copy and differentiate only the memory that they are shown",
+            at_address.loc,
+            "pass the array as a parameter, or call kc.launch",
+        )
     accesses = AccessMap(func)
     operands: list[Operand] = []
     results: list[Result] = []

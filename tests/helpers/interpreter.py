@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,8 @@ from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_co
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.ir.snippet import Variant, no_tangent, snippet_of
-from kernelcore.language.types import Scalar, Type
+from kernelcore.language.types import ArrayType, Scalar
+from tests.helpers.printed_text import formatted, shown
 from tests.helpers.snippet_host_call import passed, snippet_function
 
 Env = dict[Var, Any]
@@ -103,6 +105,7 @@ class _Compiler:
             OpKind.CAST: self._cast,
             OpKind.TID: self._tid,
             OpKind.DIM: self._dim,
+            OpKind.ARRAY_AT: self._array_at,
             OpKind.LOAD: self._load,
             OpKind.STORE: self._store,
             OpKind.ATOMIC_ADD: self._atomic_add,
@@ -168,6 +171,22 @@ class _Compiler:
 
         def step(env: Env) -> None:
             env[out] = np.int32(array(env).shape[axis])
+
+        return step
+
+    def _array_at(self, eqn: Eqn) -> Step:
+        out, type_ = eqn.out, eqn.out.type
+        assert isinstance(type_, ArrayType)
+        address, *extents = _reads(eqn.inputs)
+        spacing: int = eqn.attrs["spacing"]
+        inner = np.empty(type_.components, type_.dtype.numpy)
+
+        def step(env: Env) -> None:
+            shape = tuple(int(get(env)) for get in extents)
+            outer = np.empty(shape, f"V{spacing}").strides
+            memory = (ctypes.c_byte * (math.prod(shape) * spacing)).from_address(int(address(env)))
+            strides = (*outer, *inner.strides)
+            env[out] = np.ndarray((*shape, *inner.shape), inner.dtype, memory, 0, strides)
 
         return step
 
@@ -240,7 +259,7 @@ class _Compiler:
         first, *rest = eqn.attrs["pieces"]
         formats = eqn.attrs.get("formats", ("",) * len(eqn.inputs))
         texts = [
-            _formatted(f) if f else _shown(a.type) for f, a in zip(formats, eqn.inputs, strict=True)
+            formatted(f) if f else shown(a.type) for f, a in zip(formats, eqn.inputs, strict=True)
         ]
         values = _reads(eqn.inputs)
 
@@ -365,28 +384,6 @@ class _Compiler:
             env.update(zip(outs, run(inner), strict=True))
 
         return step
-
-
-def _formatted(directive: str) -> Callable[[Any], str]:
-    """How ``printf`` writes a value under ``directive``."""
-
-    flags = len(directive) - len(directive.lstrip("%-+ #0"))
-    # C does not pad infinities and NaN with zeros.
-    unpadded = directive[:flags].replace("0", "") + directive[flags:]
-
-    def show(value: Any) -> str:
-        number = np.asarray(value).item()
-        if isinstance(number, int) or math.isfinite(number):
-            return directive % number
-        return unpadded % (math.nan if math.isnan(number) else number)
-
-    return show
-
-
-def _shown(dtype: Type) -> Callable[[Any], str]:
-    """How values of a scalar type are printed: as Python's str, floats as C's ``%g``."""
-    assert isinstance(dtype, Scalar)
-    return (lambda value: f"{float(value):g}") if dtype.is_float else (lambda value: str(value))
 
 
 def _read(atom: Atom) -> Read:

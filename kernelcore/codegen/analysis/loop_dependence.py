@@ -21,7 +21,7 @@ from kernelcore.codegen.analysis.component_groups import (
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
-from kernelcore.ir.walk import atoms_in, used_atoms, walk_eqns
+from kernelcore.ir.walk import atoms_in, first_array_at_address, used_atoms, walk_eqns
 from kernelcore.language.types import Scalar, boolean
 from kernelcore.passes.access.accumulation_plan import form_of
 
@@ -61,6 +61,8 @@ class Dependence(Enum):
 
 def vector_loops(func: Func) -> Mapping[Eqn, VectorLoop]:
     """The loops of ``func``, which has an accumulation plan, whose iterations can be lanes."""
+    if first_array_at_address(func) is not None:
+        return {}
     found = loop_dependences(func).items()
     return {loop: body for loop, body in found if isinstance(body, VectorLoop)}
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
@@ -23,7 +25,7 @@ from kernelcore.codegen.llvm import (
     output,
     stacks,
 )
-from kernelcore.codegen.llvm.cast import emit_cast
+from kernelcore.codegen.llvm.cast import convert, emit_cast
 from kernelcore.codegen.llvm.emitter import (
     ArrayValue,
     Emitter,
@@ -45,7 +47,7 @@ from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions
-from kernelcore.language.types import Scalar
+from kernelcore.language.types import ArrayType, Scalar, int64
 
 # The parameters of the code of a kernel, and the function for lanes along another axis.
 _PARAMS = "ptr %args, ptr %grid, i64 %begin, i64 %end"
@@ -249,6 +251,21 @@ def _emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
     return [e.op(f"trunc i64 {e.array(eqn.inputs[0]).shape[axis]} to i32")]
 
 
+def _emit_array_at(e: Emitter, eqn: Eqn) -> list[ArrayValue]:
+    """An array at an address, in row-major order."""
+    address, *given = eqn.inputs
+    type_ = eqn.out.type
+    assert isinstance(type_, ArrayType)
+    data = e.op(f"inttoptr i64 {e.value(address)} to ptr")
+    extents = [convert(e, scalar_type(a), int64, e.value(a)) for a in given]
+    strides = [str(eqn.attrs["spacing"])]
+    for extent in reversed(extents[1:]):
+        strides.insert(0, e.op(f"mul i64 {strides[0]}, {extent}"))
+    inner = np.empty(type_.components, type_.dtype.numpy).strides
+    shape = (*extents, *map(str, type_.components))
+    return [ArrayValue(data, shape, (*strides, *map(str, inner)))]
+
+
 def _refuse_call(e: Emitter, eqn: Eqn) -> Sequence[Value]:
     del e
     raise KernelCompileError("a call that was not inlined", eqn.loc)
@@ -260,6 +277,7 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.CAST: emit_cast,
         OpKind.TID: _emit_tid,
         OpKind.DIM: _emit_dim,
+        OpKind.ARRAY_AT: _emit_array_at,
         OpKind.LOAD: access.emit_load,
         OpKind.STORE: access.emit_store,
         OpKind.ATOMIC_ADD: atomic.emit_atomic_add,

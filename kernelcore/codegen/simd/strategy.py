@@ -45,7 +45,7 @@ LANES = (1, 4, 8, 16, 32, 64)
 # Sums that depend on the gang assume registers of this size, on every processor.
 FLOAT_LANES_OF_SUMS = 16
 # Operations without a vector form: kernels with one of them run single threads.
-_SCALAR_ONLY = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
+_SCALAR_ONLY = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ARRAY_AT}
 
 
 def choose_strategy(func: Func, host: Host) -> VectorStrategy:

@@ -17,6 +17,7 @@ from kernelcore.base.errors import (
 )
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
 from kernelcore.frontend.calls import compile_time
+from kernelcore.frontend.calls.array_at import array_at
 from kernelcore.frontend.calls.atomics import INTRINSICS
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.calls.snippet import NativeFunction, lower_snippet_call
@@ -95,6 +96,8 @@ def lower_call(
         return construct(scope, compile_time.concrete(type_, loc), args, keywords, node)
     if compile_time.makes_zeros(callee):
         return construct(scope, compile_time.zeros_type(args, keywords, loc), [], {}, node)
+    if compile_time.makes_array(callee):
+        return array_at(scope, args, keywords, loc)
     if callee is builtins.len:
         return _length(scope, [*args, *keywords.values()], node)
     if callee is builtins.type:

@@ -280,6 +280,15 @@ def makes_zeros(callee: object) -> bool:
     return home == ("kernelcore.runtime.array.creation", "zeros")
 
 
+def makes_array(callee: object) -> bool:
+    """Whether ``callee`` is ``kernelcore.array``, or a dialect's."""
+    home = getattr(callee, "__module__", None), getattr(callee, "__name__", None)
+    return home in (
+        ("kernelcore.runtime.array.array", "Array"),
+        ("kernelcore.compat.warp.arrays", "array"),
+    )
+
+
 def zeros_type(args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None) -> Dense:
     """The type of ``zeros(shape, dtype)`` in a kernel: a vector or a matrix of that shape.
 

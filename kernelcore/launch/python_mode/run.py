@@ -26,13 +26,15 @@ from kernelcore.builtins.reference import as_scalar
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.language.composite import value_class
 from kernelcore.language.source import EXPRESSION_ERRORS
-from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType
+from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType, type_of
 from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.python_mode.memory import Added, ArrayView, Memory, shown
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
+from kernelcore.runtime.array.addresses import at_address
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.array.indexed_array import IndexedArray
+from kernelcore.runtime.device import CPU
 from kernelcore.runtime.flatten_arguments import empty_array, field_values, leaves
 from kernelcore.runtime.structs import struct_class
 
@@ -189,12 +191,20 @@ class _Thread:
         if name == "printf":
             sys.stdout.write(args[0] % tuple(np.asarray(a).item() for a in args[1:]))
             return None
+        if name == "array_at":
+            return self._array_at(*args)
         view: ArrayView = args[0]
         count = 2 if name == "atomic_cas" else 1
         key, values = args[1:-count], args[-count:]
         kind = {"atomic_add": "add", "atomic_sub": "sub"}.get(name)
         added = Added(kind, values[0]) if kind else None
         return view.atomically(key, _UPDATES[name](*values), added)
+
+    def _array_at(self, address: Any, shape: Any, dtype: Any) -> ArrayView:
+        """The packed array of ``dtype`` at ``address``."""
+        array = at_address(int(address), dtype, shape, None, None, CPU, None)
+        data = self._memory.taken(_data("array", array))
+        return ArrayView("array", data, type_of(dtype), self._memory)
 
 
 def _cas(expected: Any, new: Any) -> Callable[[Any], Any]:

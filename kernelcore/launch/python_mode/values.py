@@ -19,7 +19,7 @@ from kernelcore.builtins import OPS
 from kernelcore.builtins.declare import Builtin
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow
-from kernelcore.frontend.calls import compile_time
+from kernelcore.frontend.calls import compile_time, intrinsics
 from kernelcore.frontend.calls.snippet import NativeFunction
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.function import Function
@@ -251,6 +251,8 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         return _Range(*args)
     if compile_time.makes_zeros(function):
         return _zeros(*args, **kwargs)
+    if compile_time.makes_array(function) and (at := intrinsics.host.get()) is not None:
+        return at("array_at", (kwargs["ptr"], kwargs["shape"], kwargs["dtype"]))
     if function is print:
         shown = (f"{float(a):g}" if isinstance(a, (float, _FLOATING)) else a for a in args)
         print(*shown, **kwargs)

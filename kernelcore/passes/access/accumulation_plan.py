@@ -20,6 +20,7 @@ from kernelcore.ir.walk import (
     array_type,
     atoms_in,
     element_indices,
+    first_array_at_address,
     replace_body,
     rewrite,
     walk_eqns,
@@ -70,6 +71,9 @@ def plan_accumulations(func: Func) -> Func:
     """Choose the form of every accumulation of ``func``, for native launches."""
     if not any(e.op.kind is OpKind.ATOMIC_ADD for e in walk_eqns(func.body)):
         return func
+    if first_array_at_address(func) is not None:
+        # They may share memory with the arrays that are added to.
+        return unplanned(func)
     accesses, used = AccessMap(func), atoms_in(func.body)
     owned = {array for array in accesses.by_array if accesses.owned(array)}
     accumulated = {p for p in func.params if is_accumulated(accesses, p, used)} - owned
@@ -93,6 +97,8 @@ def plan_accumulations(func: Func) -> Func:
 
 def mark_owned(func: Func) -> Func:
     """Mark the accumulations into elements that belong to one thread: they need no atomic."""
+    if first_array_at_address(func) is not None:
+        return unplanned(func)
     accesses = AccessMap(func)
     owned = {array for array in accesses.by_array if accesses.owned(array)}
     return _with_forms(

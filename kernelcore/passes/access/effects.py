@@ -52,7 +52,7 @@ def effects(func: Func) -> tuple[Effect, ...]:
         if eqn.op.kind is OpKind.SNIPPET:
             for use in array_uses(eqn):
                 found[use.array] |= use.kinds
-        elif eqn.op.kind in ACCESSES:
+        elif eqn.op.kind in ACCESSES and eqn.inputs[0] in found:
             found[eqn.inputs[0]].add(eqn.op.kind)
     return tuple(
         Effect(bool(kinds & READS), bool(kinds & _STORES), OpKind.ATOMIC_ADD in kinds)

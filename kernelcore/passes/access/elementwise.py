@@ -11,7 +11,7 @@ from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.effects import effects
 
 # What depends on the whole grid or the whole of an array, or cannot be looked into.
-_WHOLE = (OpKind.DIM, OpKind.SNIPPET, OpKind.PRINT, OpKind.CUSTOM)
+_WHOLE = (OpKind.DIM, OpKind.ARRAY_AT, OpKind.SNIPPET, OpKind.PRINT, OpKind.CUSTOM)
 
 
 class Part(Enum):

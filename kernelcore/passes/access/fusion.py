@@ -21,6 +21,7 @@ from kernelcore.language.types import ArrayType, Scalar, element_type
 # Why a kernel with an equation of some kind stays apart.
 _REASONS: Mapping[OpKind, str] = MappingProxyType(
     {
+        OpKind.ARRAY_AT: "makes an array of an address",
         OpKind.DIM: "asks for the extent of an array",
         **dict.fromkeys(ATOMICS, "updates an element atomically"),
         OpKind.PRINT: "prints",

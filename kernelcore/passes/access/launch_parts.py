@@ -60,7 +60,7 @@ class Parts:
 
 def launch_parts(func: Func) -> Mapping[int, Parts]:
     """The axes of a launch of ``func`` that can be cut, and how."""
-    if any(eqn.op.kind is OpKind.PRINT for eqn in walk_eqns(func.body)):
+    if any(eqn.op.kind in (OpKind.PRINT, OpKind.ARRAY_AT) for eqn in walk_eqns(func.body)):
         return {}
     found = ((axis, _parts_of(func, axis)) for axis in range(func.rank))
     return {axis: parts for axis, parts in found if parts is not None}

@@ -8,7 +8,15 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, MESSAGES, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses, has_effect
-from kernelcore.ir.walk import atoms_in, replace_body, rewrite, slot, walk_eqns, without
+from kernelcore.ir.walk import (
+    atoms_in,
+    first_array_at_address,
+    replace_body,
+    rewrite,
+    slot,
+    walk_eqns,
+    without,
+)
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.unshared_atomics import without_owned_atomics
@@ -101,8 +109,12 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     do not vary, such as counters, unless a value that varies depends on it.
 
     Raises:
-        KernelGradError: An array that varies is updated by an atomic that does not add.
+        KernelGradError: An array that varies is updated by an atomic that does not add, or an array
+            is made of an address.
     """
+    at_address = first_array_at_address(func)
+    if at_address is not None:
+        raise _unknown_memory(at_address)
     func = without_owned_atomics(without_checks(func))
     found = active_values(func, sources)
     eqns = list(walk_eqns(func.body))
@@ -116,6 +128,17 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     if any(e.op.kind in _RETURN_OLD and e.inputs[0] not in found for e in eqns):
         func = dce(func, [p for p in func.params if p in found])
     return func
+
+
+def _unknown_memory(eqn: Eqn) -> KernelGradError:
+    """The error for an array that ``eqn`` makes of an address."""
+    return KernelGradError(
+        "no derivative: this array is made of an address, and nothing says where the gradients "
+        "of its elements are",
+        eqn.loc,
+        "pass the array as a parameter, or compute what needs it in a kernel that is not "
+        "differentiated",
+    )
 
 
 def _not_added(eqn: Eqn) -> KernelGradError:

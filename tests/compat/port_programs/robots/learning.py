@@ -65,7 +65,7 @@ def delayed(age: wp.array(dtype=wp.uint8), out: wp.array(dtype=wp.uint8)):
 @wp.kernel
 def bits(address: wp.uint64, n: int, out: wp.array(dtype=int)):
     i = wp.tid()
-    a = wp.array(ptr=address, shape=(n,), dtype=float)  # port: missing array(ptr=)
+    a = wp.array(ptr=address, shape=(n,), dtype=float)
     out[i] = wp.cast(a[i], int)
 
 
