@@ -196,7 +196,8 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
         .low = checked(v[2], -kIntMax, kIntMax, "accumulated offset"),
         .high = checked(v[3], -kIntMax, kIntMax, "accumulated offset"),
         .weight = checked(v[4], 0, kIntMax, "accumulated weight"),
-        .is_deferrable = checked(v[5], 0, 1, "accumulated flag") != 0,
+        .is_deferrable = (checked(v[5], 0, 3, "accumulated flags") & 1) != 0,
+        .is_gathered = (v[5] & 2) != 0,
     };
   });
 }

@@ -35,6 +35,7 @@ struct Accumulated {
   int64_t high;
   int64_t weight;      // estimated additions per point; 0: only at the end of a chunk
   bool is_deferrable;  // the kernel reads the bit of this array in Grid::shared
+  bool is_gathered;    // the kernel adds one total per element for many rows of a chunk
 };
 
 /// A compiled kernel with the layout of its argument block; immutable once validated, but for what

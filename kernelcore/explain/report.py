@@ -21,6 +21,7 @@ from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT_IN_LOOP,
     obstacle_to_gangs,
 )
+from kernelcore.codegen.simd.gathering import gaining_sums, least_trips
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
 from kernelcore.codegen.target import cpu
@@ -87,6 +88,19 @@ class LaneAxis:
 
 
 @dataclass(frozen=True)
+class GatheredArrays:
+    """Arrays to which loops over the threads add.
+
+    Attributes:
+        names: The arrays.
+        least_trips: The iterations of loops from which on that is so; 0 for all launches.
+    """
+
+    names: Sequence[str]
+    least_trips: int
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What a kernel compiles to on this machine, and why; ``str`` gives it as text.
 
@@ -110,6 +124,7 @@ class Explanation:
         func: The kernel whose code is reported.
         lane_axis: The launch axis along which lanes lie in launches that are longer there; None
             where they always lie along the last one.
+        gathered: Arrays to which loops over the threads add; None if there are none.
     """
 
     name: str
@@ -129,6 +144,7 @@ class Explanation:
     measured: Measured | None
     func: Func = field(repr=False)
     lane_axis: LaneAxis | None = None
+    gathered: GatheredArrays | None = None
 
     def __str__(self) -> str:
         return text.report(self)
@@ -233,7 +249,15 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         measured,
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
+        _gathered(optimize(chosen.func)),
     )
+
+
+def _gathered(func: Func) -> GatheredArrays | None:
+    found = gaining_sums(func)
+    if found is None:
+        return None
+    return GatheredArrays([p.name for p in found.arrays], least_trips(found))
 
 
 def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:

@@ -29,6 +29,11 @@ def _head(e: Explanation) -> list[str]:
     if e.lane_axis is not None:
         lanes = "lanes lie along it" + (", as reported here" if e.lane_axis.is_taken else "")
         lines.append(f"  where launch axis {e.lane_axis.axis} is longer than the last one, {lanes}")
+    if e.gathered is not None:
+        least = e.gathered.least_trips
+        when = f" where loops have {least} iterations or more" if least else ""
+        names = ", ".join(e.gathered.names)
+        lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
     lines += [f"  {line}" for line in _bodies(e)]
     counts = e.work.counts
     unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"

@@ -22,6 +22,9 @@ constexpr int64_t kTargetChunks = 64;
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
+// Where the additions of a chunk are gathered, its copies cost as much as so many rows do.
+constexpr int64_t kGatheredRows = 64;
+constexpr int64_t kMinGatheredChunks = 4;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
 
@@ -46,6 +49,13 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   int64_t tile = kTileRows * row;
   bool pays = row >= kMinRowPoints && tile <= kMaxGrowth * chunk;
   return pays ? rounded_up(chunk, tile) : chunk;
+}
+
+/// `chunk`, enlarged to the rows whose additions pay for the copies of a chunk.
+int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
+  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
+  int64_t most = launch.total / kMinGatheredChunks / row * row;
+  return std::max(chunk, std::min(kGatheredRows * row, most));
 }
 
 template <typename Work>
@@ -152,6 +162,9 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
                                         [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
   int64_t chunk = chunk_points(descriptor, launch, kInlinePoints, most);
+  if (std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered)) {
+    chunk = gathered_points(descriptor, launch, chunk);
+  }
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = timed_rest(chunked);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());

@@ -12,9 +12,7 @@ import numpy as np
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.uniformity import (
-    lane_strides,
-)
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm import (
     access,
     atomic,
@@ -23,6 +21,7 @@ from kernelcore.codegen.llvm import (
     exits,
     memory,
     output,
+    pieces,
     stacks,
 )
 from kernelcore.codegen.llvm.cast import convert, emit_cast
@@ -40,31 +39,34 @@ from kernelcore.codegen.llvm.points import emit_points, with_facts_of_gangs
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.simd.cost_model import is_straight
+from kernelcore.codegen.simd.gathering import Gathering
 from kernelcore.codegen.simd.lane_axis import OtherAxis
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
-from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions
 from kernelcore.language.types import ArrayType, Scalar, int64
+from kernelcore.passes.access.accumulation_plan import shared_arrays
 
-# The parameters of the code of a kernel, and the function for lanes along another axis.
+# The parameters of the code of a kernel.
 _PARAMS = "ptr %args, ptr %grid, i64 %begin, i64 %end"
-_OTHER = "@kc.other_axis"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Code for lanes along another axis than the last one.
+class Detour:
+    """A function that runs the points of some launches instead of the kernel's own code.
 
     Attributes:
-        axis: The launch axis.
+        symbol: Its name.
         texts: What the module declares and defines for it.
+        is_taken: Emits whether a launch takes it, as i1, given the extents of the grid.
     """
 
-    axis: int
+    symbol: str
     texts: tuple[str, ...]
+    is_taken: Callable[[Emitter, Sequence[str]], str]
 
 
 def emit_kernel(
@@ -76,6 +78,7 @@ def emit_kernel(
     with_lines: bool = False,
     scales: bool = False,
     other: tuple[OtherAxis, VectorStrategy] | None = None,
+    gathering: Gathering | None = None,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -88,62 +91,124 @@ def emit_kernel(
         scales: Whether the target multiplies by a power of two in one instruction.
         other: ``func`` with lanes along another axis, and how that uses SIMD registers, for
             launches that are longer on this axis than on the last one.
+        gathering: How ``func`` gathers its sums, if it does.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    turn = None
+    target = _Target(attributes, scales=scales)
+    if gathering is not None and not gathering.least_trips:
+        e = _gathered(gathering, target)
+        return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{target.marks(func)}')
+    detours: list[Detour] = []
+    if gathering is not None:
+        detours.append(_gathered_detour(gathering, target))
     if other is not None:
-        found, its_strategy = other
-        e = _begun(found.func, attributes, its_strategy, scales=scales)
-        _emit_grid(e, found.func, its_strategy, found.axes)
-        marks = _marks(found.func, attributes, its_strategy)
-        head = f"internal void {_OTHER}({_PARAMS}) noinline nounwind{marks}"
-        text = _function_text(e, head, e.text.lines())
-        turn = Turn(found.axis, (*e.text.declarations, text))
-    e = _begun(func, attributes, strategy, scales=scales)
+        detours.append(_other_axis_detour(*other, target))
+    e = target.begun(func, strategy)
     e.text.marks = [] if with_lines else None
-    _emit_grid(e, func, strategy, range(func.rank), turn)
-    marks = _marks(func, attributes, strategy)
+    _emit_grid(e, func, strategy, range(func.rank), detours=detours)
+    marks = target.marks(func, strategy)
     return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{marks}')
 
 
-def _begun(
-    func: Func,
-    attributes: Mapping[str, str] | None,
-    strategy: VectorStrategy,
-    *,
-    scales: bool,
-) -> Emitter:
-    """An emitter of ``func``, with what is known of it."""
-    least, target = strategy.least_masked_bytes, tuple((attributes or {}).items())
-    facts = facts_of(
-        func, least_masked_bytes=least, checks_status=True, attributes=target, scales=scales
-    )
-    lanes = Lanes()
-    if strategy.gang > 1:
-        lanes = Lanes(strategy.gang, lane_strides(func))
-        facts = with_facts_of_gangs(func, facts)
-    e = Emitter(lanes, HANDLERS, facts)
-    e.lanes = 1
+def _other_axis_detour(found: OtherAxis, strategy: VectorStrategy, target: _Target) -> Detour:
+    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
+        return e.op(f"icmp sgt i64 {dims[found.axis]}, {dims[-1]}")
+
+    symbol, e = "@kc.other_axis", target.begun(found.func, strategy)
+    _emit_grid(e, found.func, strategy, found.axes)
+    return Detour(symbol, target.function(symbol, e, target.marks(found.func, strategy)), is_taken)
+
+
+def _gathered_detour(gathering: Gathering, target: _Target) -> Detour:
+    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
+        return pieces.are_long(e, gathering.sums, gathering.least_trips)
+
+    symbol, e = "@kc.gathered", _gathered(gathering, target)
+    marks = target.marks(gathering.sums.func)
+    return Detour(symbol, target.function(symbol, e, marks), is_taken)
+
+
+def _gathered(gathering: Gathering, target: _Target) -> Emitter:
+    """The function that runs points of a kernel with gathered sums."""
+    found = gathering.sums
+    e = target.begun(found.func, SCALAR_CODE)
+    arrays, symbols = shared_arrays(found.func), list[str]()
+    for func, strategy in zip(found.funcs, gathering.strategies, strict=True):
+        part = target.begun(func, strategy)
+        _emit_grid(part, func, strategy, range(func.rank), arrays=arrays)
+        symbols.append(f"@kc.gathered.{len(symbols)}")
+        for text in target.function(symbols[-1], part, target.marks(func, strategy)):
+            e.declare(text)
+    load_arguments(e, found.func)
+    dims, start = _extents(e, range(found.func.rank)), e.label("start")
+    e.branch(e.op("icmp slt i64 %begin, %end"), start, exits.FINISH_BLOCK)
+    e.start_block(start)
+    pieces.emit_pieces(e, found, dims, symbols)
+    e.jump(exits.FINISH_BLOCK)
+    leave(e)
     return e
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What the functions of a module have in common."""
+
+    attributes: Mapping[str, str] | None
+    scales: bool
+
+    def begun(self, func: Func, strategy: VectorStrategy) -> Emitter:
+        """An emitter of ``func``, with what is known of it."""
+        least, given = strategy.least_masked_bytes, tuple((self.attributes or {}).items())
+        facts = facts_of(
+            func, least_masked_bytes=least, checks_status=True, attributes=given, scales=self.scales
+        )
+        lanes = Lanes()
+        if strategy.gang > 1:
+            lanes = Lanes(strategy.gang, lane_strides(func))
+            facts = with_facts_of_gangs(func, facts)
+        e = Emitter(lanes, HANDLERS, facts)
+        e.lanes = 1
+        return e
+
+    def marks(self, func: Func, strategy: VectorStrategy = SCALAR_CODE) -> str:
+        """LLVM attributes of the code of ``func``."""
+        pairs = {**(self.attributes or {}), **float_mode(func)}
+        if is_straight(func, strategy.gang):
+            pairs[STRAIGHT] = "true"
+        return "".join(f' "{name}"="{value}"' for name, value in pairs.items())
+
+    def function(self, symbol: str, e: Emitter, marks: str) -> tuple[str, ...]:
+        """What a module declares and defines for the function that ``e`` holds."""
+        head = f"internal void {symbol}({_PARAMS}) noinline nounwind{marks}"
+        return (*e.text.declarations, _function_text(e, head, e.text.lines()))
+
+
 def _emit_grid(
-    e: Emitter, func: Func, strategy: VectorStrategy, axes: Sequence[int], turn: Turn | None = None
+    e: Emitter,
+    func: Func,
+    strategy: VectorStrategy,
+    axes: Sequence[int],
+    *,
+    detours: Sequence[Detour] = (),
+    arrays: Sequence[Var] | None = None,
 ) -> None:
-    """The function that runs points of ``func``, whose launch axes have the order ``axes``."""
+    """The function that runs points of ``func``, whose launch axes have the order ``axes``.
+
+    ``arrays`` are the accumulated arrays of the launch, by default those of ``func``.
+    """
     load_arguments(e, func)
-    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * axis)}") for axis in axes]
-    if turn is not None:
-        _emit_turn(e, dims, turn)
+    dims = _extents(e, axes)
+    for detour in detours:
+        _emit_detour(e, dims, detour)
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, exits.FINISH_BLOCK)
     e.start_block(start)
-    e.accumulation = accumulate.begin(e, func)
+    e.accumulation = accumulate.begin(e, func, arrays)
     done = e.label("totals") if e.accumulation.partial else exits.FINISH_BLOCK
     emit_points(e, func, dims, done, strategy)
     if e.accumulation.partial:
@@ -153,24 +218,21 @@ def _emit_grid(
     leave(e)
 
 
-def _emit_turn(e: Emitter, dims: Sequence[str], turn: Turn) -> None:
-    """Leave the points to the code for lanes along the other axis where that is longer."""
-    for text in turn.texts:
+def _extents(e: Emitter, axes: Sequence[int]) -> list[str]:
+    """The extents of the grid on ``axes``, as i64."""
+    return [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * axis)}") for axis in axes]
+
+
+def _emit_detour(e: Emitter, dims: Sequence[str], detour: Detour) -> None:
+    """Leave the points to ``detour`` where the launch takes it."""
+    for text in detour.texts:
         e.declare(text)
-    other, own = e.label("other_axis"), e.label("last_axis")
-    e.branch(e.op(f"icmp sgt i64 {dims[turn.axis]}, {dims[-1]}"), other, own)
+    other, own = e.label("detour"), e.label("own")
+    e.branch(detour.is_taken(e, dims), other, own)
     e.start_block(other)
-    e.effect(f"call void {_OTHER}({_PARAMS})")
+    e.effect(f"call void {detour.symbol}({_PARAMS})")
     e.jump(exits.FINISH_BLOCK)
     e.start_block(own)
-
-
-def _marks(func: Func, attributes: Mapping[str, str] | None, strategy: VectorStrategy) -> str:
-    """LLVM attributes of the code of ``func``."""
-    pairs = {**(attributes or {}), **float_mode(func)}
-    if is_straight(func, strategy.gang):
-        pairs[STRAIGHT] = "true"
-    return "".join(f' "{name}"="{value}"' for name, value in pairs.items())
 
 
 def float_mode(func: Func) -> dict[str, str]:

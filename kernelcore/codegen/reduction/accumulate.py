@@ -7,7 +7,7 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
@@ -39,15 +39,20 @@ from kernelcore.passes.access.accumulation_plan import (
 )
 
 
-def begin(e: Emitter, func: Func) -> Accumulation:
-    """Read from the grid which arrays are shared, and clear the partial sums."""
+def begin(e: Emitter, func: Func, arrays: Sequence[Var] | None = None) -> Accumulation:
+    """Read from the grid which arrays are shared, and clear the partial sums.
+
+    ``arrays`` are the accumulated arrays of the launch, by default those of ``func``.
+    """
     forms = {form_of(eqn) for eqn in walk_eqns(func.body)}
     if not forms & {AddForm.SHARED, AddForm.PARTIAL}:
         return Accumulation(func)
-    arrays = shared_arrays(func)
+    own = shared_arrays(func)
     bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_SHARED_OFFSET)}")
     shared: dict[Var, str] = {}
-    for at, array in enumerate(arrays[:MAX_SHARED_ARRAYS]):
+    for at, array in enumerate((own if arrays is None else arrays)[:MAX_SHARED_ARRAYS]):
+        if array not in own:
+            continue
         bit = e.op(f"and i64 {bits}, {_signed(1 << at)}")
         shared[array] = e.op(f"icmp ne i64 {bit}, 0")
     log = e.op(f"load ptr, ptr {memory.address_at(e, '%grid', abi.GRID_LOG_OFFSET)}")

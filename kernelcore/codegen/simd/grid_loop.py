@@ -89,7 +89,7 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     position, first = e.phi("i64", (begin, before)), e.phi("i64", (start[-1], before))
     outer = [e.phi("i64", (index, before)) for index in start[:-1]]
     room = e.op(f"sub i64 {dims[-1]}, {first}")
-    count = _min(e, room, e.op(f"sub i64 %end, {position}"))
+    count = minimum(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
     rest = first
     if code.tile is not None:
@@ -296,7 +296,7 @@ def _emit_overlapping_gangs(e: Emitter, outer: Sequence[str], extent: str, body:
 
     def moved() -> None:
         position = e.wide_indices[e.point[-1]]
-        start = _min(e, position, limit)
+        start = minimum(e, position, limit)
         distance = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {position}, {start}')} to i32")
         index = e.op(f"trunc nuw nsw i64 {start} to i32")
         e.point = (*e.point[:-1], index)
@@ -332,5 +332,6 @@ def _advance(e: Emitter, indices: Sequence[str], dims: Sequence[str]) -> list[st
     return following[::-1]
 
 
-def _min(e: Emitter, x: str, y: str) -> str:
+def minimum(e: Emitter, x: str, y: str) -> str:
+    """The smaller one of two i64."""
     return e.op(f"select i1 {e.op(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")

@@ -13,6 +13,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.gathering import choose_gathering
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
@@ -27,8 +28,10 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    other = other_axis(func) if config.optimize and strategy is None and not with_lines else None
+    has_detours = config.optimize and strategy is None and not with_lines
+    other = other_axis(func) if has_detours else None
     turned = None if other is None else (other, choose_strategy(other.func, host()))
+    gathering = choose_gathering(func, host()) if has_detours else None
     strategy = strategy or choose_strategy(func, host())
     return emit_kernel(
         func,
@@ -38,6 +41,7 @@ def llvm_text(
         with_lines=with_lines,
         scales=host().scales,
         other=turned,
+        gathering=gathering,
     )
 
 

@@ -52,6 +52,7 @@ class Accumulated:
             ``low`` before to ``high`` after it; -1 if there is none.
         weight: Additions per thread, as far as is known; 0 if they all end up in partial sums.
         is_deferrable: Whether code can write down its additions instead of making them.
+        is_gathered: Whether code adds one total per element for many rows of the grid.
     """
 
     param: int
@@ -60,10 +61,11 @@ class Accumulated:
     high: int
     weight: int
     is_deferrable: bool
+    is_gathered: bool = False
 
     def row(self) -> tuple[int, int, int, int, int, int]:
         """The integers of the native ABI."""
-        flags = int(self.is_deferrable)
+        flags = self.is_deferrable | self.is_gathered << 1
         return (self.param, self.axis, self.low, self.high, self.weight, flags)
 
 
@@ -77,7 +79,7 @@ def plan_accumulations(func: Func) -> Func:
     accesses, used = AccessMap(func), atoms_in(func.body)
     owned = {array for array in accesses.by_array if accesses.owned(array)}
     accumulated = {p for p in func.params if is_accumulated(accesses, p, used)} - owned
-    uniform = _launch_values(func)
+    uniform = launch_values(func)
     sites: list[Eqn] = []
 
     def form(eqn: Eqn) -> AddForm:
@@ -164,7 +166,7 @@ def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
     """What launches know of the accumulated arrays of a kernel, which has a plan."""
     func = accesses.func
     arrays = _shared_arrays(accesses)
-    uniform = _launch_values(func, with_indices=True) if arrays else set[Atom]()
+    uniform = launch_values(func, with_indices=True) if arrays else set[Atom]()
     defined = definitions(func)
     rows: list[Accumulated] = []
     for at, array in enumerate(arrays):
@@ -221,7 +223,7 @@ def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
     return {kind for found in accesses.snippets.get(array, ()) for kind in found.use.kinds}
 
 
-def _launch_values(func: Func, *, with_indices: bool = False) -> set[Atom]:
+def launch_values(func: Func, *, with_indices: bool = False) -> set[Atom]:
     """Values that are the same for the whole launch and can be computed at its start.
 
     ``with_indices`` adds the indices of loops that all threads run alike.

@@ -1,0 +1,157 @@
+"""The function that runs a kernel with gathered sums, a piece of the grid at a time.
+
+A piece is as many whole rows as there is room for the values that its threads keep, or a part of
+one row. For each the function calls the kernels of ``analysis/gathered_sums.py``, with an argument
+block that also holds the kept arrays and the bounds of the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.builtins.composed import trip_count
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.gathered_sums import Bounds, GatheredSum, GatheredSums
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.simd.grid_loop import minimum, unravel
+from kernelcore.ir.core import Region, Var
+from kernelcore.language.types import ArrayType, int32
+from kernelcore.passes.access.accumulation_plan import defining_eqns
+
+# Room in the frame for the kept values of a piece.
+KEPT_BYTES = 1 << 16
+# The points of a piece without kept values.
+_NO_LIMIT = 1 << 40
+
+
+def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
+    """Whether the loops of a launch have at least so many ``trips``, as i1; arguments are bound."""
+    result = "true"
+    for bounds in found.bounds:
+        is_long = e.op(f"icmp uge i32 {_trips(e, found, bounds)}, {trips}")
+        result = e.op(f"and i1 {result}, {is_long}")
+    return result
+
+
+def emit_pieces(
+    e: Emitter, found: GatheredSums, dims: Sequence[str], symbols: Sequence[str]
+) -> None:
+    """Run the points from ``%begin`` to ``%end``, of which there are some.
+
+    Args:
+        e: Emitter of single threads, with the arguments of the kernel bound.
+        found: The kernel.
+        dims: Extents of the grid, as i64.
+        symbols: The functions of ``found.funcs``.
+    """
+    block, room = _block(e, found)
+    trips = {b: e.op(f"zext i32 {_trips(e, found, b)} to i64") for b in found.bounds}
+    grids = [_grid(e, s, dims, trips[s.bounds]) for s in found.sums]
+    before, piece, done = e.block, e.label("piece"), e.label("pieces_done")
+    e.jump_into(piece)
+    position = e.phi("i64", ("%begin", before))
+    index = unravel(e, position, dims)
+    rows, columns = _size(e, (position, index), dims, room)
+    _describe(e, found, block, index, (rows, columns))
+    following = e.op(f"add nuw nsw i64 {position}, {e.op(f'mul nuw nsw i64 {rows}, {columns}')}")
+    if found.first is not None:
+        _call(e, symbols[0], (block, "%grid"), (position, following))
+    for one, symbol, grid in zip(found.sums, symbols[-len(grids) :], grids, strict=True):
+        trip, start, end = trips[one.bounds], "0", trips[one.bounds]
+        if one.axis is not None:
+            at = index[one.axis]
+            size = rows if one.axis == len(dims) - 2 else columns
+            start = e.op(f"mul nuw nsw i64 {at}, {trip}")
+            end = e.op(f"mul nuw nsw i64 {e.op(f'add nuw nsw i64 {at}, {size}')}, {trip}")
+        _call(e, symbol, (block, grid), (start, end))
+    e.add_edge(position, following, e.block)
+    e.branch(e.op(f"icmp slt i64 {following}, %end"), piece, done)
+    e.start_block(done)
+
+
+def _trips(e: Emitter, found: GatheredSums, bounds: Bounds) -> str:
+    """The iterations of a loop, as i32."""
+    e.region(Region((), defining_eqns(found.func, bounds)))
+    return trip_count(e, int32, *(e.value_at(a, 1) for a in bounds))
+
+
+def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:
+    """The argument block of the kernels of a piece, and how many points it has room for."""
+    _, size_bytes = abi.layout(found.params)
+    block = e.slot(f"[{size_bytes} x i8], align {abi.BLOCK_ALIGN_BYTES}")
+    _copy(e, "%args", block, abi.layout(found.func.params)[1])
+    kept = _kept(found)
+    room = KEPT_BYTES // sum(size for _, size in kept) if kept else _NO_LIMIT
+    for field, size in kept:
+        values = e.slot(f"[{room * size} x i8], align {memory.CACHE_LINE_BYTES}")
+        e.effect(f"store ptr {values}, ptr {memory.address_at(e, block, field.offset)}")
+    return block, room
+
+
+def _kept(found: GatheredSums) -> list[tuple[abi.Field, int]]:
+    """The fields of the kept arrays, and the size of their elements in bytes."""
+    fields, _ = abi.layout(found.params)
+    start = len(found.func.params)
+    mine = fields[start : start + len(found.kept)]
+    return [(f, _element_bytes(v)) for f, v in zip(mine, found.kept, strict=True)]
+
+
+def _element_bytes(array: Var) -> int:
+    assert isinstance(array.type, ArrayType)
+    return array.type.dtype.size_bytes
+
+
+def _grid(e: Emitter, one: GatheredSum, dims: Sequence[str], trips: str) -> str:
+    """The launch grid of ``one``, whose loop has so many iterations."""
+    grid = e.slot(f"[{abi.GRID_BYTES} x i8], align 8")
+    _copy(e, "%grid", grid, abi.GRID_BYTES)
+    extents = [trips] if one.axis is None else [dims[one.axis], trips]
+    for axis, extent in enumerate(extents):
+        e.effect(f"store i64 {extent}, ptr {memory.address_at(e, grid, 8 * axis)}")
+    return grid
+
+
+def _size(
+    e: Emitter, start: tuple[str, Sequence[str]], dims: Sequence[str], room: int
+) -> tuple[str, str]:
+    """Rows and columns of the piece from ``start`` on, a point with its launch index."""
+    position, index = start
+    left = e.op(f"sub i64 %end, {position}")
+    are_whole = e.op(f"icmp eq i64 {index[-1]}, 0")
+    for most in (left, str(room)):
+        are_whole = e.op(f"and i1 {are_whole}, {e.op(f'icmp sle i64 {dims[-1]}, {most}')}")
+    columns = minimum(e, e.op(f"sub i64 {dims[-1]}, {index[-1]}"), left)
+    columns = minimum(e, columns, str(room))
+    most = minimum(e, left, str(room))
+    rows = e.op(f"udiv i64 {most}, {dims[-1]}")
+    rows = minimum(e, rows, e.op(f"sub i64 {dims[-2]}, {index[-2]}"))
+    return e.op(f"select i1 {are_whole}, i64 {rows}, i64 1"), columns
+
+
+def _describe(
+    e: Emitter, found: GatheredSums, block: str, index: Sequence[str], size: tuple[str, str]
+) -> None:
+    """Write the bounds of a piece, and the form of the kept arrays, into the argument ``block``."""
+    fields, _ = abi.layout(found.params)
+    for field, element in _kept(found):
+        row = e.op(f"mul nuw nsw i64 {size[1]}, {element}")
+        places = [field.shape_offset(a) for a in (0, 1)] + [field.stride_offset(a) for a in (0, 1)]
+        for place, word in zip(places, (*size, row, str(element)), strict=True):
+            e.effect(f"store i64 {word}, ptr {memory.address_at(e, block, place)}")
+    ends = [e.op(f"add nuw nsw i64 {at}, {n}") for at, n in zip(index[-2:], size, strict=True)]
+    words = (*index[:-2], index[-2], ends[0], index[-1], ends[1])
+    for field, word in zip(fields[-len(words) :], words, strict=True):
+        short = e.op(f"trunc nuw nsw i64 {word} to i32")
+        e.effect(f"store i32 {short}, ptr {memory.address_at(e, block, field.offset)}")
+
+
+def _copy(e: Emitter, source: str, target: str, size_bytes: int) -> None:
+    e.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    passed = f"ptr align 8 {target}, ptr align 8 {source}, i64 {size_bytes}, i1 false"
+    e.effect(f"call void @llvm.memcpy.p0.p0.i64({passed})")
+
+
+def _call(e: Emitter, symbol: str, given: tuple[str, str], bounds: tuple[str, str]) -> None:
+    passed = f"ptr {given[0]}, ptr {given[1]}, i64 {bounds[0]}, i64 {bounds[1]}"
+    e.effect(f"call void {symbol}({passed})")

@@ -1,0 +1,101 @@
+"""Which kernels gather their sums, and how the code of a piece uses SIMD registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kernelcore.base.host import Host
+from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sums
+from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.reduction.accumulation import adds_in_order
+from kernelcore.codegen.simd.cost_model import SLOW, is_dense, moving_axes, rows_per_tile, work_in
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import eqns_inside, walk_eqns
+from kernelcore.passes.access.accumulation_plan import form_of
+
+# Where gangs would add to elements that are adjacent or shared, it pays to gather sums from so many
+# iterations of loops on, and with so few instructions per iteration: every sum computes its terms
+# anew.
+LEAST_TRIPS, MOST_INSTRUCTIONS = 16, 8
+# Gangs go through the iterations of loops, of which there may be few: the most registers per value.
+MOST_REGISTERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """How a kernel gathers its sums.
+
+    Attributes:
+        sums: What it runs for a piece of the grid.
+        strategies: How each of ``sums.funcs`` uses SIMD registers.
+        least_trips: The iterations of loops from which on launches do that; 0 for all launches.
+    """
+
+    sums: GatheredSums
+    strategies: tuple[VectorStrategy, ...]
+    least_trips: int
+
+
+def choose_gathering(func: Func, host: Host) -> Gathering | None:
+    """How ``func``, which has a plan, gathers its sums; None if it does not."""
+    found = gaining_sums(func)
+    if found is None:
+        return None
+    first = () if found.first is None else (choose_strategy(found.first, host),)
+    sums = (_strategy_of_sum(one.func, host) for one in found.sums)
+    return Gathering(found, (*first, *sums), least_trips(found))
+
+
+def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
+    found, most = choose_strategy(func, host), MOST_REGISTERS * host.float_lanes
+    if found.gang <= most or not adds_in_order(func):
+        return found
+    return replace(found, gang=most, tile_rows=rows_per_tile(func, most, host.float_lanes))
+
+
+def gaining_sums(func: Func) -> GatheredSums | None:
+    """``func`` with its sums gathered, if that is quicker.
+
+    It decides the order in which threads add to an element, so it depends on ``func`` alone.
+    """
+    found = gathered_sums(func)
+    if found is None or (found.first is not None and _adds_in_loops(found.first)):
+        return None
+    return found if _has_little_work(found) or _adds_to_rows(func) else None
+
+
+def least_trips(found: GatheredSums) -> int:
+    """The iterations of loops from which on launches gather the sums ``found``; 0 for all."""
+    return 0 if _adds_to_rows(found.func) else LEAST_TRIPS
+
+
+def _adds_to_rows(func: Func) -> bool:
+    """Whether lanes of a gang add to elements of different rows, which takes them long."""
+    strides = lane_strides(func)
+    for eqn in filter(_is_shared_sum, walk_eqns(func.body)):
+        moving = moving_axes(eqn, strides)
+        if moving and not is_dense(eqn, moving, strides):
+            return True
+    return False
+
+
+def _adds_in_loops(func: Func) -> bool:
+    loops = (e for e in func.body.eqns if e.op.kind in LOOPS)
+    return any(_is_shared_sum(e) for loop in loops for e in eqns_inside(loop))
+
+
+def _is_shared_sum(eqn: Eqn) -> bool:
+    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.SHARED
+
+
+def _has_little_work(found: GatheredSums) -> bool:
+    """Whether the loops that compute terms have few instructions in all."""
+    total = 0
+    for one in found.sums:
+        loops = [e for e in one.func.body.eqns if e.op.kind is OpKind.FOR]
+        eqns = [e for loop in loops for e in eqns_inside(loop)]
+        work = work_in(eqns, lane_strides(one.func), ())
+        total += work.instructions + SLOW * work.slow
+    return total <= MOST_INSTRUCTIONS

@@ -1,0 +1,229 @@
+"""Sums over threads that become loops over these: which kernels gather them, and what they give."""
+
+# pyright: basic, reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.codegen.simd.gathering import gaining_sums, least_trips
+from kernelcore.compiler.stages import all_derivatives
+from kernelcore.ir.core import Func
+from kernelcore.passes.autodiff.vjp import vjp
+from kernelcore.passes.pipeline import optimize, tidy
+
+F32_1D, F32_2D, F32_3D = kc.array1d[float], kc.array2d[float], kc.array3d[float]
+
+
+@kc.kernel
+def layer(w: F32_2D, x: F32_2D, y: F32_2D):
+    b, i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += w[i, k] * x[b, k]
+    y[b, i] = kc.tanh(total)
+
+
+@kc.kernel
+def product(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    c[i, j] = total
+
+
+@kc.kernel
+def products(a: F32_3D, b: F32_2D, c: F32_3D):
+    n, i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[2]):
+        total += a[n, i, k] * b[j, k]
+    c[n, i, j] = total
+
+
+@kc.kernel
+def similarities(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += kc.exp(-kc.abs(a[i, k] - b[j, k]))
+    c[i, j] = total
+
+
+@kc.kernel
+def ratios(a: F32_2D, b: F32_2D, c: F32_2D):
+    """Its terms take more than adding them."""
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += a[i, k] / (b[k, j] * b[k, j] + 1.0)
+    c[i, j] = total
+
+
+@kc.kernel
+def smoothed(w: F32_1D, x: F32_2D, y: F32_2D):
+    """Its adjoint adds to neighbours in the same loop."""
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(w.shape[0]):
+        total += w[k] * x[i, j + k]
+    y[i, j] = total
+
+
+@kc.kernel
+def rows(w: F32_1D, x: F32_2D, y: F32_1D):
+    i = kc.tid()
+    total = 0.0
+    for k in range(w.shape[0]):
+        total += w[k] * x[i, k]
+    y[i] = total
+
+
+@kc.kernel
+def counted(w: F32_2D, x: F32_2D, total: F32_2D):
+    i, j = kc.tid()
+    for k in range(w.shape[1]):
+        kc.atomic_add(total, j, k, w[j, k] * x[i, k])
+
+
+@kc.kernel
+def stopped(w: F32_2D, x: F32_2D, total: F32_2D):
+    i, j = kc.tid()
+    for k in range(w.shape[1]):
+        if x[i, k] > 0.0:
+            kc.atomic_add(total, j, k, w[j, k] * x[i, k])
+
+
+@kc.kernel
+def running(w: F32_2D, x: F32_2D, total: F32_2D):
+    i, j = kc.tid()
+    sum = 0.0
+    for k in range(w.shape[1]):
+        sum += w[j, k] * x[i, k]
+        kc.atomic_add(total, j, k, sum)
+
+
+def adjoint(kernel: kc.Kernel) -> Func:
+    return optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+
+
+@pytest.mark.parametrize(
+    ("func", "axes", "trips"),
+    [
+        (adjoint(layer), {0, 1}, 0),
+        (adjoint(product), {0, 1}, 16),
+        (adjoint(products), {1, 2}, 0),
+        (adjoint(similarities), {0, 1}, 0),
+        (optimize(counted.func), {1}, 0),
+    ],
+    ids=["layer", "product", "products", "similarities", "counted"],
+)
+def test_sums_of_products_are_gathered(func: Func, axes: set[int], trips: int) -> None:
+    found = gaining_sums(func)
+    assert found is not None
+    assert {one.axis for one in found.sums} == axes
+    assert least_trips(found) == trips
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        adjoint(ratios),
+        adjoint(smoothed),
+        adjoint(rows),
+        optimize(stopped.func),
+        optimize(running.func),
+        optimize(product.func),
+    ],
+    ids=["ratios", "smoothed", "rows", "stopped", "running", "forward"],
+)
+def test_other_kernels_add_as_they_are_written(func: Func) -> None:
+    """Their terms are dear, depend on other iterations, or are a part of what a loop adds."""
+    assert gaining_sums(func) is None
+
+
+def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+# Rows, columns, iterations: of one point, shorter and longer than a gang, of several pieces, and a
+# row that is longer than a piece.
+SIZES = ((1, 1, 1), (3, 5, 7), (70, 33, 20), (5, 3, 200), (300, 129, 65), (2, 20_000, 3))
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_gradients_do_not_depend_on_the_threads(
+    size: tuple[int, int, int], is_packed: bool
+) -> None:
+    n, parts, length = size
+    w, x, cotangent = data((parts, length), (n, length), (n, parts))
+    given = [w, x] if is_packed else [np.asfortranarray(w), np.asfortranarray(x)]
+    found: list[list[Any]] = []
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        gradients = [np.ones_like(a) for a in given]
+        y = np.zeros((n, parts), np.float32)
+        kc.launch(layer, (n, parts), given, [y], gradients, [cotangent.copy()], adjoint=True)
+        found.append(gradients)
+    for other in found[1:]:
+        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    back = cotangent * (1 - np.tanh(x.astype(float) @ w.astype(float).T) ** 2)
+    for got, expected in zip(found[0], (1 + back.T @ x, 1 + back @ w), strict=True):
+        np.testing.assert_allclose(got, expected, 1e-4, 1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("length", [3, 15, 16, 40])
+@pytest.mark.parametrize("size", [(7, 9), (130, 70), (33, 300)])
+def test_loops_of_any_length_give_the_gradient(length: int, size: tuple[int, int]) -> None:
+    a, b, cotangent = data((size[0], length), (length, size[1]), size)
+    found: list[list[Any]] = []
+    for threads in (1, 3):
+        kc.set_num_threads(threads)
+        gradients = [np.zeros_like(a), np.zeros_like(b)]
+        given, y = cotangent.copy(), np.zeros(size, np.float32)
+        kc.launch(product, size, [a, b], [y], gradients, [given], adjoint=True)
+        found.append(gradients)
+    assert all((p == q).all() for p, q in zip(*found, strict=True))
+    for got, expected in zip(found[0], (cotangent @ b.T, a.T @ cotangent), strict=True):
+        np.testing.assert_allclose(got, expected, 1e-4, 1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("size", [(2, 3, 5, 17), (5, 40, 9, 33), (1, 1, 70, 20)])
+def test_a_leading_axis_stays_apart_or_is_summed_up(size: tuple[int, int, int, int]) -> None:
+    n, m, parts, length = size
+    a, b, cotangent = data((n, m, length), (parts, length), (n, m, parts))
+    gradients = [np.zeros_like(a), np.zeros_like(b)]
+    y = np.zeros((n, m, parts), np.float32)
+    kc.set_num_threads(3)
+    given = cotangent.copy()
+    kc.launch(products, (n, m, parts), [a, b], [y], gradients, [given], adjoint=True)
+    wanted = np.einsum("nij,jk->nik", cotangent, b), np.einsum("nij,nik->jk", cotangent, a)
+    for got, expected in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(got, expected, 1e-4, 1e-4 * np.abs(expected).max())
+
+
+def test_an_array_that_is_added_to_may_share_memory() -> None:
+    """Then another form of the kernel runs point by point."""
+    w, x = data((6, 30), (11, 30))
+    total = np.zeros((6, 30), np.float32)
+    kc.launch(counted, (11, 6), [w, x], [total])
+    np.testing.assert_allclose(total, w * x.sum(0), 1e-4, 1e-4)
+    shared = w.copy()
+    kc.launch(counted, (11, 6), [shared, x], [shared])
+    np.testing.assert_allclose(shared, w * (1 + x).prod(0), 1e-3, 1e-3)
+
+
+def test_the_report_says_which_sums_are_gathered() -> None:
+    w, x = data((6, 30), (11, 30))
+    report = str(kc.explain(counted, w, x, np.zeros_like(w)))
+    assert "additions to total are gathered: loops over the threads make them\n" in report

@@ -1,0 +1,151 @@
+"""Random sums over threads: gathered in pieces of any size, they are those of the interpreter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.base.host import NO_MASKS, host
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.gathered_sums import gathered_sums
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.llvm import pieces
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.gathering import Gathering
+from kernelcore.codegen.simd.strategy import LANES, SCALAR_CODE, VectorStrategy
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler import native_code
+from kernelcore.ir.core import Func
+from kernelcore.ir.verify import verify
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.pipeline import optimize
+from tests.fuzz.sum_programs import LOOP, SumProgram
+from tests.fuzz.typed_programs import define
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import copies, launch, unoptimised
+
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
+# The room for kept values: of one point, of a part of a row, of some rows.
+ROOMS = (8, 40, 400, 1 << 16)
+# Every compilation has a key of its own: the same kernel gathers its sums in several ways.
+KEYS = itertools.count(1 << 64)
+
+
+@pytest.fixture(autouse=True)
+def _no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_CACHE", "0")
+
+
+def arguments(func: Func, program: SumProgram, *, are_exact: bool) -> list[Any]:
+    """Arrays, some in another order of memory, and the two numbers of a program."""
+    rng = np.random.default_rng(program.rng.randrange(1 << 30))
+    found: list[Any] = []
+    for param in func.params:
+        if not isinstance(param.type, ArrayType):
+            found.append(
+                np.int32({"n": rng.integers(0, LOOP), "m": rng.integers(0, 9)}[param.name])
+            )
+            continue
+        shape = program.shape(param.name)
+        numbers = rng.integers(-2, 3, shape) if are_exact else rng.normal(size=shape)
+        array = np.asarray(numbers).astype(param.type.dtype.numpy)
+        found.append(array if rng.random() < 0.7 else np.asfortranarray(array))
+    return found
+
+
+def strategy(func: Func, rng: Random) -> VectorStrategy:
+    """A way to run ``func``."""
+    lanes = rng.choice((1, *LANES[1:4]))
+    if lanes == 1:
+        return SCALAR_CODE
+    rows = rng.choice((1, 2, 4)) if can_tile_rows(func) else 1
+    return VectorStrategy(lanes, 1, rows, rng.choice((1, 4, NO_MASKS)))
+
+
+def run(
+    func: Func, gathering: Gathering, args: Sequence[Any], grid: Sequence[int], cut: int
+) -> list[Any]:
+    """The arrays after a launch in two parts."""
+    found, points, key = copies(args), math.prod(grid), f"{next(KEYS):032x}"
+
+    def text(func: Func, symbol: str, _: VectorStrategy | None) -> str:
+        given = host().attributes
+        return emit_kernel(func, symbol, given, scales=host().scales, gathering=gathering)
+
+    with (
+        unoptimised(),
+        patch.object(cpu, "llvm_text", text),
+        patch.object(native_code, "content_hash", lambda *_: key),
+    ):
+        parts = [(0, cut), (cut, points)]
+        assert launch(replace(func), found, grid, parts) == abi.STATUS_OK
+    return found
+
+
+def programs(shard: int, shards: int) -> Iterator[tuple[int, SumProgram, Func]]:
+    """Programs with sums that can be gathered."""
+    found = 0
+    for number in itertools.count(8 * FIRST + shard, shards):
+        if found >= COUNT // shards:
+            return
+        program = SumProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        func = optimize(kernel.func)
+        if gathered_sums(func) is not None:
+            found += 1
+            yield number, program, func
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_gathered_sums_are_those_of_the_interpreter(
+    shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, program, func in programs(shard, 4):
+        rng = Random(number)
+        monkeypatch.setattr(pieces, "KEPT_BYTES", rng.choice(ROOMS))
+        sums = gathered_sums(func)
+        assert sums is not None
+        for one in sums.funcs:
+            verify(one)
+        given = arguments(func, program, are_exact=True)
+        wanted = copies(given)
+        interpreter.run(func, wanted, program.grid)
+        ways = [strategy(one, rng) for one in sums.funcs]
+        gathering = Gathering(sums, tuple(ways), rng.choice((0, 0, 9)))
+        cut = rng.randint(0, math.prod(program.grid))
+        found = run(func, gathering, given, program.grid, cut)
+        for param, want, got in zip(func.params, wanted, found, strict=True):
+            if isinstance(param.type, ArrayType):
+                np.testing.assert_array_equal(got, want, f"{number} {param.name}\n{program.text}")
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_gathered_sums_have_one_order(shard: int) -> None:
+    """Whatever the gangs, and the strides of arrays."""
+    for number, program, func in programs(shard, 4):
+        rng = Random(f"order {number}")
+        sums = gathered_sums(func)
+        assert sums is not None
+        given = arguments(func, program, are_exact=False)
+        scalar = Gathering(sums, (SCALAR_CODE,) * len(sums.funcs), 0)
+        gangs = Gathering(sums, tuple(strategy(one, rng) for one in sums.funcs), 0)
+        cut = rng.randint(0, math.prod(program.grid))
+        wanted = run(func, scalar, given, program.grid, cut)
+        dense = [a.copy("C") if isinstance(a, np.ndarray) else a for a in given]
+        for way, args in ((gangs, given), (gangs, dense)):
+            found = run(func, way, args, program.grid, cut)
+            for param, want, got in zip(func.params, wanted, found, strict=True):
+                if isinstance(param.type, ArrayType):
+                    text = f"{number} {param.name}\n{program.text}"
+                    np.testing.assert_array_equal(got, want, text)
