@@ -76,7 +76,7 @@ HOMES = homes(
             "Event ScopedStream Stream get_event_elapsed_time get_stream record_event set_stream "
             "synchronize_event synchronize_stream wait_event wait_stream"
         ),
-        "kernelcore.runtime.structs": "struct",
+        "kernelcore.runtime.struct_definition": "struct",
         "kernelcore.autograd.tape": "Tape",
         "kernelcore.runtime.timer": "ScopedTimer",
         "kernelcore.runtime.memory_tracker": "ScopedMemoryTracker",

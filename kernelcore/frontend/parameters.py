@@ -9,7 +9,7 @@ from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
-from kernelcore.language.flatten import leaf_types, named_leaves
+from kernelcore.language.flatten import leaf_offsets, named_leaves
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
@@ -43,7 +43,7 @@ def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> V
                 type_, tuple(parameter_value(scope, member, params) for _, member in fields)
             )
         case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
-            arrays = tuple(next(params) for _ in leaf_types(element))
+            arrays = tuple(next(params) for _ in leaf_offsets(element))
             tables = [next(params) if type_.is_indexed else None for _ in range(ndim)]
             return ArrayView(element, arrays, tuple(Axis(table=table) for table in tables))
         case ArrayOf() | TypeClass():

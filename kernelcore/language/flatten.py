@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
+
 from kernelcore.language.types import (
     ArrayOf,
     ArrayType,
@@ -11,6 +14,7 @@ from kernelcore.language.types import (
     SourceType,
     StructType,
     int32,
+    stored,
 )
 
 
@@ -27,6 +31,7 @@ def named_leaves(name: str, type_: SourceType) -> list[tuple[str, Scalar | Array
         case StructType(fields=fields):
             return [leaf for n, member in fields for leaf in named_leaves(f"{name}.{n}", member)]
         case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
+            element = stored(element) if isinstance(element, StructType) else element
             tables = [f"{name}.indices[{k}]" for k in range(ndim if type_.is_indexed else 0)]
             return [
                 *((leaf, _with_dims(t, ndim)) for leaf, t in named_leaves(name, element)),
@@ -45,10 +50,10 @@ def leaf_offsets(element: Element) -> list[int]:
     """Where the parts of an element lie that are arrays of the IR: bytes from its start."""
     if not isinstance(element, StructType):
         return [0]
-    places = element.numpy.fields or {}
+    places = cast("Mapping[str, Any]", element.numpy.fields or {})
     return [
         places[name][1] + inner
-        for name, member in element.fields
+        for name, member in stored(element).fields
         if not isinstance(member, ArrayOf)
         for inner in leaf_offsets(member)
     ]

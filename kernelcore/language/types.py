@@ -8,6 +8,7 @@ dimension, and an array of structs is one array per field.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -215,9 +216,11 @@ class StructType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of the same layout, for structs that hold no arrays."""
+        """The NumPy dtype of the layout in an array; ``stored`` has no arrays."""
         pairs: list[tuple[str, np.dtype[Any]]] = [
-            (name, member.numpy) for name, member in self.fields if not isinstance(member, ArrayOf)
+            (name, member.numpy)
+            for name, member in stored(self).fields
+            if not isinstance(member, ArrayOf)
         ]
         return np.dtype(pairs, align=True)
 
@@ -300,6 +303,40 @@ def has_layout(type_: SourceType) -> bool:
     if isinstance(type_, StructType):
         return all(has_layout(member) for _, member in type_.fields)
     return isinstance(type_, Scalar | Dense)
+
+
+def can_be_stored(type_: SourceType) -> bool:
+    """Whether an element of an array can hold a ``type_``: an array with one address can."""
+    match type_:
+        case StructType(fields=fields):
+            return all(can_be_stored(member) for _, member in fields)
+        case ArrayOf():
+            return not (type_.is_indexed or type_.is_flat)
+        case _:
+            return True
+
+
+def descriptor(type_: ArrayOf) -> StructType:
+    """What an array of structs holds of an array: its address, and its extents."""
+    extents = Dense("vector", int32, (type_.ndim,))
+    return StructType(f"array{type_.ndim}d", (("address", uint64), ("shape", extents)))
+
+
+@cache
+def stored(type_: StructType) -> StructType:
+    """``type_`` as it lies in an array, with the descriptors of arrays in place of arrays."""
+    if has_layout(type_):
+        return type_
+    fields: list[tuple[str, Member]] = []
+    for name, member in type_.fields:
+        match member:
+            case ArrayOf():
+                fields.append((name, descriptor(member)))
+            case StructType():
+                fields.append((name, stored(member)))
+            case _:
+                fields.append((name, member))
+    return StructType(type_.name, tuple(fields))
 
 
 def scalar_of(annotation: object) -> Scalar | None:

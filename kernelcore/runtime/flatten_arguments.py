@@ -19,6 +19,7 @@ from kernelcore.language.types import (
     SourceType,
     StructType,
     element_type,
+    stored,
 )
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import numpy_layout
@@ -226,7 +227,7 @@ def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:
             remedy=f"give a NumPy array of dtype {type_}.numpy_dtype(), or an array per field",
         )
     result: list[Any] = []
-    for field, member in type_.fields:
+    for field, member in stored(type_).fields:
         inner = f"{name}.{field}"
         if field not in arrays:
             raise KernelArgumentError(

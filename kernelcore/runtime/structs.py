@@ -1,9 +1,7 @@
-"""``@struct``: classes whose annotated fields are passed to kernels together."""
+"""Values of structs: named fields that are passed to kernels together."""
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, cast
@@ -15,7 +13,6 @@ from kernelcore.base.errors import (
     KernelAttributeError,
     KernelError,
     KernelTypeError,
-    SrcLoc,
     suggestion,
 )
 from kernelcore.language.composite import Composite, value_class
@@ -26,12 +23,10 @@ from kernelcore.language.types import (
     Member,
     Scalar,
     StructType,
-    has_layout,
-    is_pattern,
-    type_of,
 )
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.described_arrays import descriptor_of
 from kernelcore.runtime.array.indexed_array import IndexedArray
-from kernelcore.runtime.call_site import whole_line
 
 _ARRAY_PROTOCOLS = (
     "__array_interface__",
@@ -39,9 +34,6 @@ _ARRAY_PROTOCOLS = (
     "__dlpack__",
     "__array__",
     "__buffer__",
-)
-_EXPECTED = (
-    "annotate it with float, int, bool, kc.float64, kc.vec3, kc.array(dtype=...) or a struct"
 )
 
 
@@ -73,14 +65,8 @@ class StructValue:
     def numpy_dtype(cls) -> np.dtype[Any]:
         """The NumPy dtype with the same layout as a C compiler's.
 
-        Raises:
-            KernelTypeError: The struct holds arrays.
+        An array is a uint64, its address, and its extents, one int32 per dimension.
         """
-        if not has_layout(cls.kernel_type):
-            raise KernelTypeError(
-                f"struct {cls.kernel_type} holds arrays, so NumPy has no dtype for it",
-                remedy="move the arrays into another struct",
-            )
         return cls.kernel_type.numpy
 
     @classmethod
@@ -95,21 +81,28 @@ class StructValue:
         """The struct that a structured scalar, or an array of one element, holds.
 
         Raises:
-            KernelTypeError: A field is missing, or of another type.
+            KernelTypeError: A field is missing, of another type, or an array.
         """
         return cls(**_named(cls.kernel_type, value))
 
     def to_numpy(self) -> Any:
-        """The fields as a structured scalar of NumPy.
+        """The fields as a structured scalar of NumPy; it has the addresses of arrays alone.
 
         Raises:
-            KernelTypeError: The struct holds arrays.
+            KernelTypeError: An array has another type than its field, or gaps.
         """
         return np.array(self._as_tuple(), self.numpy_dtype())[()]
 
     def _as_tuple(self) -> tuple[Any, ...]:
         return tuple(
-            v._as_tuple() if isinstance(v, StructValue) else v for v in self._values.values()
+            _described(name, member, value)
+            if isinstance(member, ArrayOf)
+            else value._as_tuple()
+            if isinstance(value, StructValue)
+            else value
+            for (name, member), value in zip(
+                self.kernel_type.fields, self._values.values(), strict=True
+            )
         )
 
     @classmethod
@@ -187,133 +180,13 @@ class StructValue:
         return f"{self.kernel_type}({', '.join(texts)})"
 
 
-def struct(cls: type) -> type[Any]:
-    """Make a struct of a class whose annotations are fields.
-
-    A field is a scalar, a vector, matrix, quaternion or transform, another struct, or an array.
-
-    Raises:
-        KernelTypeError: ``cls`` is no class, an annotation is no type of a field, or the class is
-            more than fields.
-    """
-    if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelTypeError(
-            f"@struct takes a class, found {cls!r}", remedy="put @struct directly above class"
-        )
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    loc = whole_line(SrcLoc(frame.f_code.co_filename, frame.f_lineno, 0, 0))
-    known = {**frame.f_globals, **frame.f_locals}
-    try:
-        return _define(cls, known)
-    except KernelError as error:
-        message = f"struct {cls.__name__}{error.message}"
-        raise KernelTypeError(message, loc, error.remedy) from None
-
-
-# Names of the base class, which no field may have.
-_TAKEN = frozenset(dir(StructValue)) | {"kernel_type"}
-_OWN = ("__init__", "__new__", "__getattr__", "__setattr__", "__slots__", "__reduce__")
-
-
-class _Itself:
-    """Stands for a struct in its own definition."""
-
-    def __repr__(self) -> str:
-        return "the struct itself"
-
-
-def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
-    if cls.__bases__ != (object,):
-        raise KernelTypeError(": a struct has no base classes", remedy="repeat or nest the fields")
-    texts = inspect.get_annotations(cls)
-    if not texts and any(not k.startswith("__") for k in vars(cls)):
-        raise KernelTypeError(": no field is annotated", remedy="write a field as 'mass: float'")
-    for name in _OWN:
-        if name in cls.__dict__:
-            raise KernelTypeError(
-                f": structs have a {name} of their own", remedy="write a function that makes one"
-            )
-    itself = _Itself()
-    scope = {**known, cls.__name__: itself}
-    fields: list[tuple[str, Member]] = []
-    classes: dict[str, type[StructValue]] = {}
-    for name, text in texts.items():
-        if name.startswith("_") or name in _TAKEN:
-            raise KernelTypeError(f", field '{name}': the name is taken", remedy="rename it")
-        annotation = _evaluated(name, text, scope)
-        if annotation is itself:
-            raise KernelTypeError(
-                f", field '{name}': a struct cannot hold itself",
-                remedy="keep an integer index into an array of them",
-            )
-        fields.append((name, _member(name, annotation)))
-        if isinstance(annotation, type) and issubclass(annotation, StructValue):
-            classes[name] = annotation
-    hidden = ("__dict__", "__weakref__", "__annotations__")
-    body: dict[str, Any] = {k: v for k, v in cls.__dict__.items() if k not in (*hidden, *texts)}
-    body["__slots__"] = ()
-    body["__qualname__"] = cls.__qualname__
-    given = [(n, m, vars(cls)[n]) for n, m in fields if vars(cls).get(n) is not None]
-    defaults = tuple((n, _default(n, m, value)) for n, m, value in given)
-    body["kernel_type"] = StructType(cls.__name__, tuple(fields), defaults)
-    body["_classes"] = classes
-    made = type(cls.__name__, (StructValue,), body)
-    _newest[made.kernel_type] = made
-    return made
-
-
 # The class that was made last of each type; classes of one type hold the same values.
-_newest: WeakValueDictionary[StructType, type[StructValue]] = WeakValueDictionary()
+known_classes: WeakValueDictionary[StructType, type[StructValue]] = WeakValueDictionary()
 
 
 def struct_class(type_: StructType) -> type[StructValue]:
     """A class of values of ``type_``, which a living class has."""
-    return _newest[type_]
-
-
-def _evaluated(name: str, annotation: object, scope: dict[str, object]) -> object:
-    """The object of an annotation; a string is evaluated in the scope of the definition."""
-    try:
-        while isinstance(annotation, str):
-            annotation = eval(annotation, scope)
-        return annotation
-    except KernelError as error:
-        raise KernelTypeError(f", field '{name}': {error.message}", remedy=error.remedy) from None
-    except (NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
-        raise KernelTypeError(
-            f", field '{name}': {error}",
-            remedy="annotations kept as text see the names around the class",
-        ) from None
-
-
-def _default(name: str, member: Member, value: Any) -> Any:
-    """The default of a field as a number of Python, or a tuple of the components.
-
-    Raises:
-        KernelTypeError: The field holds an array or a struct, or the value has another type.
-    """
-    try:
-        match member:
-            case Scalar():
-                return take_scalar(member, value).item()
-            case Dense():
-                return tuple(np.asarray(value_class(member)(value)).ravel().tolist())
-            case _:
-                raise KernelTypeError(
-                    f"{member} has no default value", remedy="assign it after construction"
-                )
-    except KernelTypeError as error:
-        raise KernelTypeError(f", field '{name}': {error.message}", remedy=error.remedy) from None
-
-
-def _member(name: str, annotation: object) -> Member:
-    found = type_of(annotation)
-    is_bare = isinstance(annotation, StructType)
-    if found is None or is_bare or is_pattern(found):
-        raise KernelTypeError(
-            f", field '{name}': unsupported annotation {annotation!r}", remedy=_EXPECTED
-        )
-    return cast("Member", found)
+    return known_classes[type_]
 
 
 def _named(type_: StructType, value: Any) -> dict[str, Any]:
@@ -365,6 +238,20 @@ def _array(value: Any) -> Any:
             f"expected an array, found {describe(value)}", remedy="give a NumPy array, for example"
         )
     return value
+
+
+def _described(name: str, type_: ArrayOf, value: Any) -> tuple[int, tuple[int, ...]]:
+    """What an array of structs holds of the array ``value``, field ``name``."""
+    if value is None:
+        return 0, (0,) * type_.ndim
+    element = type_.element
+    dtype = struct_class(element) if isinstance(element, StructType) else type_.dtype
+    try:
+        array = value if isinstance(value, Array) else Array.sharing(value, dtype)
+        return descriptor_of(type_, array)
+    except KernelError as error:
+        message = f"field '{name}': {error.message}"
+        raise KernelTypeError(message, remedy=error.remedy) from None
 
 
 def _slot(value: StructValue) -> dict[str, Any]:

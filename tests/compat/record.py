@@ -1,10 +1,11 @@
-"""Records what NVIDIA Warp computes for the programs: ``python -m tests.compat.record``."""
+"""Records what NVIDIA Warp computes for programs: ``python -m tests.compat.record [NAME ...]``."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import multiprocessing
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.compat import host_programs as host_programs
 from tests.compat import language_programs as language_programs
 from tests.compat import maths_programs as maths_programs
 from tests.compat import runtime_programs as runtime_programs
+from tests.compat import struct_array_programs as struct_array_programs
 from tests.compat import struct_programs as struct_programs
 from tests.compat import tape_programs as tape_programs
 from tests.compat.programs import PROGRAMS
@@ -44,13 +46,19 @@ def _run(name: str) -> list[Any]:
     for module in ("autograd", "optim"):
         importlib.import_module(f"warp.{module}")
     warp.config.quiet = True
-    return as_lists(PROGRAMS[name](warp))
+    try:
+        return as_lists(PROGRAMS[name](warp))
+    except Exception as error:  # noqa: BLE001
+        # Errors of Warp do not come back from another process.
+        raise RuntimeError(f"{name}: {error!r}") from None
 
 
 def main() -> None:
+    names = sys.argv[1:] or list(PROGRAMS)
+    known = json.loads(FILE.read_text()) if sys.argv[1:] else {}
     # A process each: Warp compiles all kernels of a file again for each that is declared.
     with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
-        found = dict(zip(PROGRAMS, pool.map(_run, PROGRAMS, chunksize=1), strict=True))
+        found = known | dict(zip(names, pool.map(_run, names, chunksize=1), strict=True))
     rows = [f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found)]
     FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 

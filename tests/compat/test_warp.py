@@ -10,7 +10,6 @@ import pytest
 
 import kernelcore as kc
 import kernelcore.compat.warp as wp
-from kernelcore.base.errors import KernelError
 from tests.compat.language_programs import NUMBERS
 from tests.compat.record import FILE, PROGRAMS, as_lists
 

@@ -1,5 +1,8 @@
 """``array(ptr=, shape=, dtype=)`` in kernels: packed memory at an address."""
 
+# Annotations of kernels are read by kernelcore.
+# pyright: reportInvalidTypeForm=false, reportArgumentType=false
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -113,7 +116,7 @@ def samples(p: kc.uint64, n: int, out: kc.array(dtype=float)):
 
 
 def test_structs_lie_as_in_arrays_of_them() -> None:
-    found = np.zeros((3, 2), Sample.numpy_dtype())
+    found: Any = kc.zeros((3, 2), dtype=Sample).numpy()
     found["weight"] = np.arange(6).reshape(3, 2)
     found["at"] = np.arange(18).reshape(3, 2, 3) * 10
     found["count"] = 100

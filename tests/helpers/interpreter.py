@@ -184,7 +184,8 @@ class _Compiler:
         def step(env: Env) -> None:
             shape = tuple(int(get(env)) for get in extents)
             outer = np.empty(shape, f"V{spacing}").strides
-            memory = (ctypes.c_byte * (math.prod(shape) * spacing)).from_address(int(address(env)))
+            size_bytes = math.prod(shape) * spacing
+            memory: Any = (ctypes.c_byte * size_bytes).from_address(int(address(env)))
             strides = (*outer, *inner.strides)
             env[out] = np.ndarray((*shape, *inner.shape), inner.dtype, memory, 0, strides)
 

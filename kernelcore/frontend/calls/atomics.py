@@ -15,7 +15,7 @@ from kernelcore.frontend.calls.bitcast import lower_bitcast
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.array_view import ElementSlot, slots
+from kernelcore.frontend.values.array_view import ElementSlot, require_layout, slots
 from kernelcore.frontend.values.composite import operate
 from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.literal_types import UntypedLiteral
@@ -148,6 +148,7 @@ def _target(
     pairs = zip(args[1 : 1 + ndim], node.args[1 : 1 + ndim], strict=True)
     indices = [index(scope, v, scope.loc(n)) for v, n in pairs]
     scope.at(node)
+    require_layout(view.element, loc)
     return slots(scope, view, indices), view.element
 
 

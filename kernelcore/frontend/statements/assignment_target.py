@@ -15,10 +15,12 @@ from kernelcore.frontend.values.array_view import (
     ArraySlice,
     ElementSlot,
     choose_slots,
+    require_layout,
     select,
     slots,
 )
 from kernelcore.frontend.values.conversion import converted, converted_atoms
+from kernelcore.frontend.values.packed_array import described_array, element_value
 from kernelcore.frontend.values.selection import (
     Selection,
     array_index,
@@ -31,12 +33,11 @@ from kernelcore.frontend.values.value import (
     ArrayView,
     CompositeValue,
     Value,
-    build,
     describe_type,
 )
 from kernelcore.ir.op import LOAD, STORE
 from kernelcore.language.flatten import scalars_of
-from kernelcore.language.types import ArrayOf, Dense, Element, StructType
+from kernelcore.language.types import ArrayOf, Dense, Element, StructType, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,12 @@ class ElementTarget:
 
     def load(self, scope: Scope) -> Value:
         """The current value."""
-        return build(self.type, iter([scope.builder.emit(LOAD, *s.operands) for s in self.slots]))
+        scalars = [scope.builder.emit(LOAD, *s.operands) for s in self.slots]
+        return element_value(scope, self.type, iter(scalars))
 
     def store(self, scope: Scope, value: Value, source: ast.expr, node: ast.AST) -> None:
         """Give it ``value``, which ``source`` was lowered to."""
+        require_layout(self.type, scope.loc(node))
         atoms = converted_atoms(scope, value, self.type, scope.loc(source))
         scope.at(node)
         for slot, atom in zip(self.slots, atoms, strict=True):
@@ -220,19 +223,22 @@ def _element(scope: Scope, view: ArrayView, node: ast.Subscript) -> ArrayView | 
 
 def _inner(
     scope: Scope, owner: ElementTarget, type_: Dense | StructType, selection: Selection
-) -> ElementTarget:
+) -> ArrayView | ElementTarget:
     """The part of an element that ``selection`` leads to."""
-    assert not isinstance(selection.type, ArrayOf)
     if isinstance(type_, StructType):
         start = 0
-        for name, member in type_.fields:
-            assert not isinstance(member, ArrayOf)
+        for name, member in stored(type_).fields:
             count = len(scalars_of(member))
+            slots = owner.slots[start : start + count]
+            if name == selection.key and isinstance(selection.type, ArrayOf):
+                scalars = [scope.builder.emit(LOAD, *s.operands) for s in slots]
+                return described_array(scope, selection.type, iter(scalars))
             if name == selection.key:
-                return replace(owner, type=selection.type, slots=owner.slots[start : start + count])
+                return replace(owner, type=selection.type, slots=slots)
             start += count
     assert isinstance(type_, Dense)
     assert not isinstance(selection.key, str)
+    assert not isinstance(selection.type, ArrayOf)
     choose = partial(choose_slots, scope)
-    _, slots = component.take(type_.extents, owner.slots, selection.key, choose)
-    return replace(owner, type=selection.type, slots=tuple(slots))
+    _, chosen = component.take(type_.extents, owner.slots, selection.key, choose)
+    return replace(owner, type=selection.type, slots=tuple(chosen))

@@ -12,10 +12,11 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.literal_types import const
-from kernelcore.frontend.values.value import ArrayView, Axis, Value, build
+from kernelcore.frontend.values.packed_array import element_value
+from kernelcore.frontend.values.value import ArrayView, Axis, Value
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import DIM, LOAD, Op
-from kernelcore.language.types import ArrayType, Scalar, int32, int64
+from kernelcore.language.types import ArrayType, Element, Scalar, has_layout, int32, int64
 
 _ADD, _MUL = BINARY[ast.Add].op, BINARY[ast.Mult].op
 _CLAMP, _LEN = BUILTINS["clamp"].op, BUILTINS["range_len"].op
@@ -93,7 +94,22 @@ def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[Elemen
 def load(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Value:
     """The value of one element."""
     positions = slots(scope, view, indices)
-    return build(view.element, iter([scope.builder.emit(LOAD, *s.operands) for s in positions]))
+    scalars = [scope.builder.emit(LOAD, *s.operands) for s in positions]
+    return element_value(scope, view.element, iter(scalars))
+
+
+def require_layout(type_: Element, loc: SrcLoc | None) -> None:
+    """Refuse to write a whole element that holds arrays: kernels do not move arrays.
+
+    Raises:
+        KernelTypeError: A field of ``type_`` is an array.
+    """
+    if not has_layout(type_):
+        raise KernelTypeError(
+            f"a kernel cannot write a whole {type_}, which holds arrays",
+            loc,
+            "assign to its other fields and to the elements of its arrays, one by one",
+        )
 
 
 def choose_slots(scope: Scope, index: Atom, options: list[list[ElementSlot]]) -> list[ElementSlot]:

@@ -1,17 +1,32 @@
-"""Arrays at addresses: their elements follow each other in memory, as those of new arrays do."""
+"""Arrays at addresses, which kernels are given or find in the elements of arrays of structs.
+
+Their elements follow each other in memory, as those of new arrays do.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from kernelcore.builtins.syntax import BINARY
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.value import ArrayView, Axis
-from kernelcore.ir.core import Atom, Const
+from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Leaf, Value, build
+from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ARRAY_AT
-from kernelcore.language.flatten import leaf_offsets, leaf_types
-from kernelcore.language.types import ArrayOf, ArrayType, Element, uint64
+from kernelcore.language.flatten import leaf_offsets, leaf_types, scalars_of
+from kernelcore.language.types import (
+    ArrayOf,
+    ArrayType,
+    Dense,
+    Element,
+    Member,
+    Scalar,
+    StructType,
+    descriptor,
+    has_layout,
+    uint64,
+)
 
 _ADD = BINARY[ast.Add].op
 
@@ -20,7 +35,7 @@ def packed_array(
     scope: Scope, element: Element, address: Atom, extents: Sequence[Atom]
 ) -> ArrayView:
     """The array of ``element`` and of ``extents``, which are integers, at ``address``, a uint64."""
-    arrays: list[Atom] = []
+    arrays: list[Var] = []
     types = leaf_types(ArrayOf(element, len(extents)))
     for type_, offset in zip(types, leaf_offsets(element), strict=True):
         assert isinstance(type_, ArrayType)
@@ -37,3 +52,25 @@ def packed_array(
             )
         )
     return ArrayView(element, tuple(arrays), tuple(Axis() for _ in extents))
+
+
+def element_value(scope: Scope, type_: Element, scalars: Iterator[Leaf]) -> Value:
+    """The value of an element of an array, of its scalars in memory."""
+    if not isinstance(type_, StructType) or has_layout(type_):
+        return build(type_, scalars)
+    return CompositeValue(type_, tuple(_member(scope, m, scalars) for _, m in type_.fields))
+
+
+def _member(scope: Scope, type_: Member, scalars: Iterator[Leaf]) -> Value:
+    return (
+        described_array(scope, type_, scalars)
+        if isinstance(type_, ArrayOf)
+        else element_value(scope, type_, scalars)
+    )
+
+
+def described_array(scope: Scope, type_: ArrayOf, scalars: Iterator[Leaf]) -> ArrayView:
+    """The array whose descriptor has ``scalars``."""
+    assert isinstance(type_.element, Scalar | Dense | StructType)
+    loaded = [s for s in islice(scalars, len(scalars_of(descriptor(type_)))) if isinstance(s, Var)]
+    return packed_array(scope, type_.element, loaded[0], loaded[1:])

@@ -26,7 +26,7 @@ from kernelcore.builtins.reference import as_scalar
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.language.composite import value_class
 from kernelcore.language.source import EXPRESSION_ERRORS
-from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType, type_of
+from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType, has_layout, type_of
 from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.python_mode.memory import Added, ArrayView, Memory, shown
 from kernelcore.launch.python_mode.rewrite import rewritten
@@ -100,6 +100,11 @@ def _value(name: str, type_: Any, given: Any, memory: Memory) -> Any:
             data = memory.taken(_array(name, type_, getattr(arg, "data", arg)))
             tables = arg.tables(type_.ndim) if isinstance(arg, IndexedArray) else None
             return ArrayView(name, data, type_.element, memory, tables=tables)
+        case ArrayOf(element=StructType() as element) if not has_layout(element):
+            raise KernelArgumentError(
+                f"argument '{name}': Python mode has no arrays of {element}, which holds arrays",
+                remedy="launch in debug mode",
+            )
         case ArrayOf(element=StructType() as element) if isinstance(arg, Mapping):
             columns = [_data(name, leaf) for leaf in leaves(type_, arg, name)]
             data = memory.gathered(struct_class(element).numpy_dtype(), columns, type_.ndim)

@@ -12,7 +12,7 @@ from kernelcore.language.types import (
     MAX_ARRAY_DIMS,
     ArrayOf,
     StructType,
-    has_layout,
+    can_be_stored,
     type_of,
 )
 from kernelcore.runtime.array.array import Array
@@ -58,10 +58,11 @@ class Annotation:
                 f"{self.name}: expected a scalar, vector or struct as dtype, found {dtype!r}",
                 remedy="use float, int, bool, or a type such as kc.float64 or kc.vec3",
             )
-        if isinstance(element, StructType) and not has_layout(element):
+        if isinstance(element, StructType) and not can_be_stored(element):
             raise KernelTypeError(
-                f"{self.name}: struct {element} holds arrays, so there are no arrays of it",
-                remedy="keep the arrays in one struct, or pass them on their own",
+                f"{self.name}: struct {element} holds an indexed array or one of any rank, so "
+                "there are no arrays of it",
+                remedy="give its arrays numbers of dimensions, or pass them on their own",
             )
         ndim = self.ndim if ndim is None else ndim
         if ndim is ... and self.is_open and not isinstance(self, IndexedArrayAnnotation):

@@ -12,6 +12,7 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import SCALARS, Dense, Element, StructType
+from kernelcore.runtime.array.described_arrays import require_portable
 from kernelcore.runtime.array.element_layout import (
     Numbers,
     component_ndim,
@@ -127,7 +128,7 @@ class Array(ElementOperators, GradientMemory):
         made = creation.make(data, dtype, shape, **options)
         super().__init__(made._data, made, None)
         self._set_up(made.element, made.dtype, made._inner)
-        self._numpy = made._numpy
+        self._numpy, self._kept = made._numpy, made._kept
         self._requires_grad, self._grad = made._requires_grad, made._grad
 
     def __class_getitem__(cls, dtype: Any) -> Any:
@@ -248,7 +249,7 @@ class Array(ElementOperators, GradientMemory):
             return self._view(found, lambda whole: whole[index])
         if self.is_on_cuda:
             found = self._part(index).numpy()
-        return element_value(self._dtype, found)
+        return element_value(self._dtype, found, self.kept)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._part(index_of(index, self.ndim)).assign(value)
@@ -380,6 +381,7 @@ class Array(ElementOperators, GradientMemory):
         return array_html.array_html(self)
 
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...], dict[str, Any] | None]:
+        require_portable(self._element, self)
         # Without the gradient.
         made = (type(self), np.array(self.numpy()), self._dtype, self.requires_grad)
         return _unpickled, made, self.__dict__ or None

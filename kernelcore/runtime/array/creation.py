@@ -68,8 +68,7 @@ def make(
     else:
         result = _of_data(data, dtype, shape, copy, device)
         if pinned:
-            element, known = element_of(result.dtype)
-            made = Array.pinned_zeros(result.shape, element, known)
+            made = Array.pinned_zeros(result.shape, *element_of(result.dtype))
             made.writer(result)()
             result = made
     if ndim is not None and result.ndim != ndim:
@@ -103,6 +102,7 @@ def _of_data(data: Any, dtype: Any, shape: Shape | None, copy: bool, device: str
         result = Array.over(result.reshape(extents_of("array", shape)).numpy(), result.dtype)
     if copy or is_nested:
         result = result if target == result.device else _placed(result, target)
+        result.keep(data)
     elif device is not None and result.device != target:
         raise KernelArgumentError(
             f"array: expected memory of {target} to share, found memory of {result.device}",

@@ -15,15 +15,18 @@ from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.conversion import describe, scalar_of_numpy, take_array, take_scalar
 from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import (
+    ArrayOf,
     Dense,
     Element,
     Scalar,
     StructType,
+    can_be_stored,
     float32,
     has_layout,
     type_of,
     uint8,
 )
+from kernelcore.runtime.array.described_arrays import struct_in
 from kernelcore.runtime.array.foreign_memory import (
     check_layout,
     is_foreign,
@@ -50,14 +53,8 @@ def element_of(dtype: object) -> tuple[Element, Any]:
             return found, found
         case Dense() if not found.is_pattern:
             return found, value_class(found)
-        case StructType() if has_layout(found) and not isinstance(dtype, StructType):
+        case StructType() if can_be_stored(found) and not isinstance(dtype, StructType):
             return found, given
-        case StructType() if not has_layout(found):
-            raise KernelTypeError(
-                f"expected the dtype of an array, found struct {found}, which holds arrays",
-                remedy="keep the numbers in an array of structs, and the arrays in one struct, or "
-                "in one array with the first index of each part",
-            )
         case _:
             raise KernelTypeError(
                 f"expected the dtype of an array, found {dtype!r}",
@@ -121,7 +118,8 @@ def element_in(memory: ArrayMemory, source: Any, dtype: Any) -> tuple[Element, A
 def member_dtype(dtype: Any, name: str) -> Any:
     """The dtype of arrays of field ``name`` of the struct class ``dtype``."""
     member = dtype.kernel_type.field(name)
-    return element_of(dtype._classes[name] if isinstance(member, StructType) else member)[1]
+    is_inner = isinstance(member, StructType | ArrayOf)
+    return element_of(dtype._classes[name] if is_inner else member)[1]
 
 
 def has_gradient(element: Element) -> bool:
@@ -251,22 +249,27 @@ def _is_value(element: StructType, value: Any) -> bool:
     return type_of(value.__class__) == element
 
 
-def element_value(dtype: Any, data: Numbers) -> Any:
-    """The element in ``data``, an array that has component axes only."""
+def element_value(dtype: Any, data: Numbers, kept: Sequence[Any]) -> Any:
+    """The element in ``data``, an array that has component axes only.
+
+    Its fields that are arrays are among those of ``kept``.
+    """
     if isinstance(dtype, Scalar):
         return data[()]
     if issubclass(dtype, Composite):
         return dtype(np.array(data))
+    if not has_layout(dtype.kernel_type):
+        return struct_in(dtype, data[()], kept)
     return dtype.from_numpy(data[()])
 
 
-def element_list(dtype: Any, data: Numbers, ndim: int) -> list[Any]:
+def element_list(dtype: Any, data: Numbers, ndim: int, kept: Sequence[Any]) -> list[Any]:
     """The elements in ``data``, an array of ``ndim`` dimensions, in row-major order."""
     inner = data.shape[ndim:]
     flat = data.reshape((-1 if data.size else 0, *inner))
     if not inner and flat.dtype.names is None:
         return flat.tolist()
-    return [element_value(dtype, np.asarray(one)) for one in flat]
+    return [element_value(dtype, np.asarray(one), kept) for one in flat]
 
 
 def elements_to_write(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kernelcore._native import ArrayMemory
-from kernelcore.language.types import Element
+from kernelcore.language.types import Element, has_layout
+from kernelcore.runtime.array.described_arrays import held_by, require_on
 from kernelcore.runtime.array.element_layout import Numbers, element_list, elements_to_write
 from kernelcore.runtime.array.foreign_memory import numpy_of
 from kernelcore.runtime.device import Device
@@ -30,11 +31,12 @@ from kernelcore.runtime.stream import current_stream
 class ElementMemory(ArrayMemory):
     """Strided memory of elements: a data array without views and gradients."""
 
-    __slots__ = ("_dtype", "_element", "_inner", "_numpy")
+    __slots__ = ("_dtype", "_element", "_inner", "_kept", "_numpy")
 
     def _set_layout(self, element: Element, dtype: Any, inner: int) -> None:
         self._element, self._dtype, self._inner = element, dtype, inner
         self._numpy: Numbers | None = None
+        self._kept: tuple[Any, ...] = ()
 
     @property
     def _data(self) -> Numbers:
@@ -117,6 +119,7 @@ class ElementMemory(ArrayMemory):
 
     def writer(self, source: Any) -> Callable[[], None]:
         """A function that overwrites the elements with those that ``source`` has when called."""
+        self.keep(source)
         is_far = isinstance(source, ElementMemory) and (self.is_on_cuda or source.is_on_cuda)
         if is_far and source.element == self._element and can_copy(self, source):
             copy = partial(copy_elements, self, source)
@@ -136,6 +139,30 @@ class ElementMemory(ArrayMemory):
             return DeviceCall(self.device, write, [self], [self])
         return write
 
+    @property
+    def root(self) -> Self:
+        """The array that this one is a view of, or itself."""
+        return self
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """The arrays that are fields of the elements."""
+        return self.root._kept
+
+    def keep(self, source: Any) -> None:
+        """Keep the arrays of the structs of ``source`` alive, which are written to the memory.
+
+        Raises:
+            KernelArgumentError: One of them is on another device.
+        """
+        if has_layout(self._element):
+            return
+        held, root = tuple(held_by(source)), self.root
+        require_on(self.device, held)
+        is_whole = self.size == root.size and self._element == root._element
+        # Elements that are not written may hold what those that are held before.
+        root._kept = held if is_whole else (*root._kept, *held)
+
     def numpy(self) -> Numbers:
         """A NumPy array of the same memory; components are trailing axes.
 
@@ -145,7 +172,7 @@ class ElementMemory(ArrayMemory):
 
     def list(self) -> list[Any]:
         """The elements in row-major order: Python numbers, or values of the element's class."""
-        return element_list(self._dtype, self.numpy(), self.ndim)
+        return element_list(self._dtype, self.numpy(), self.ndim, self.kept)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         if copy is False and self.is_on_cuda:
