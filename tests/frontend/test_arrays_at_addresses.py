@@ -167,6 +167,23 @@ def test_devices_read_and_write_at_addresses() -> None:
     np.testing.assert_array_equal(out, rows.sum(1) * np.arange(1, 4) + rows[:, 0] + 7)
 
 
+def test_variables_take_other_arrays() -> None:
+    @kc.kernel
+    def kernel(p: kc.uint64, out: kc.array(dtype=float)):
+        i = kc.tid()
+        if i > 0:
+            a = kc.array(ptr=p, shape=i, dtype=float)
+        else:
+            a = kc.array(ptr=p + kc.uint64(20), shape=6, dtype=float)
+        last = kc.array(ptr=p, shape=1, dtype=float)
+        for k in range(2, 5):
+            last = kc.array(ptr=p + kc.uint64(4 * k), shape=k, dtype=float)
+        out[i] = 100.0 * a[0] + 10.0 * float(len(a)) + last[0] + float(len(last)) / 8.0
+
+    found, _ = of_numbers(kernel, out=np.zeros(3, np.float32))
+    np.testing.assert_array_equal(found, [600 + 60 + 5.5, 100 + 10 + 5.5, 100 + 20 + 5.5])
+
+
 @pytest.mark.parametrize(("mode", "text"), [("debug", "extent is 4"), ("python", "4 elements")])
 def test_indices_are_checked_against_the_shape(mode: str, text: str) -> None:
     kc.config.mode = mode

@@ -133,6 +133,31 @@ def test_structs_hold_arrays_of_structs_that_hold_arrays() -> None:
     np.testing.assert_allclose(out.numpy(), [3 * n * (n - 1) * n + 1 for n in SIZES])
 
 
+def test_variables_take_other_elements() -> None:
+    @kc.func
+    def pick(given: kc.array(dtype=Body), k: int) -> Body:
+        return given[k]
+
+    @kc.kernel
+    def kernel(given: kc.array(dtype=Body), out: kc.array(dtype=float)):
+        i = kc.tid()
+        if i == 0:
+            b = given[2]
+        else:
+            b = pick(given, i - 1)
+        other = given[1] if i > 1 else given[0]
+        largest = given[0]
+        for k in range(given.shape[0]):
+            if len(given[k].verts) > len(largest.verts):
+                largest = given[k]
+        out[i] = 100.0 * float(len(b.verts)) + 10.0 * other.verts[1][1] + largest.verts[4][0]
+
+    given, out = kc.array(bodies(), dtype=Body), kc.zeros(3, dtype=float)
+    given[0].verts.assign(given[0].verts.numpy() + 1.0)
+    kc.launch(kernel, 3, [given, out])
+    assert out.list() == [500 + 50 + 12, 200 + 50 + 12, 300 + 40 + 12]
+
+
 def test_a_field_without_an_array_is_empty(mode: str) -> None:
     @kc.kernel
     def kernel(given: kc.array(dtype=Body), out: kc.array(dtype=int)):

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.calls.overloads import argument, resolve
 from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.values.packed_array import array_of
 from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
@@ -168,7 +169,7 @@ def lower_snippet_call(
     for param, value, target in zip(snippet.params, match.values, match.targets, strict=True):
         given = argument(scope, value, target, loc)
         if isinstance(given, ArrayView):
-            inputs += _array_inputs(callee, param.name, given, loc)
+            inputs += _array_inputs(scope, callee, param.name, given, loc)
         else:
             inputs += [_typed(leaf) for leaf in flatten(given)[1]]
     scope.at(node)
@@ -279,7 +280,7 @@ def _result(callee: NativeFunction, source: Source) -> Scalar | Dense | None:
 
 
 def _array_inputs(
-    callee: NativeFunction, name: str, view: ArrayView, loc: SrcLoc | None
+    scope: Scope, callee: NativeFunction, name: str, view: ArrayView, loc: SrcLoc | None
 ) -> list[Atom]:
     """The array that holds ``view``, and the indices that ``view`` fixes."""
     fixed = [a for a in view.axes if isinstance(a, Var | Const)]
@@ -292,8 +293,7 @@ def _array_inputs(
             "pass the array, and what is needed of the slice as numbers",
         )
     (array,) = view.arrays
-    assert isinstance(array, Var)
-    return [array, *fixed]
+    return [array_of(scope, array), *fixed]
 
 
 def _typed(leaf: object) -> Atom:

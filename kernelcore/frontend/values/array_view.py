@@ -12,7 +12,7 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.literal_types import const
-from kernelcore.frontend.values.packed_array import element_value
+from kernelcore.frontend.values.packed_array import array_of, element_value
 from kernelcore.frontend.values.value import ArrayView, Axis, Value
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import DIM, LOAD, Op
@@ -71,17 +71,15 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
         return axis.extent
     if isinstance(axis.table, Var):
         return scope.builder.emit(DIM, axis.table, axis=0)
-    array = view.arrays[0]
-    assert isinstance(array, Var)
-    return scope.builder.emit(DIM, array, axis=position)
+    return scope.builder.emit(DIM, array_of(scope, view.arrays[0]), axis=position)
 
 
 def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[ElementSlot]:
     """Where the scalars of one element lie; one index per dimension of the view."""
     outer = tuple(_base_indices(scope, view, indices))
     found: list[ElementSlot] = []
-    for array in view.arrays:
-        assert isinstance(array, Var)
+    for part in view.arrays:
+        array = array_of(scope, part)
         assert isinstance(array.type, ArrayType)
         positions = itertools.product(*(range(n) for n in array.type.components))
         found.extend(

@@ -11,7 +11,16 @@ from itertools import islice
 
 from kernelcore.builtins.syntax import BINARY
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Leaf, Value, build
+from kernelcore.frontend.values.value import (
+    ArrayView,
+    Axis,
+    CompositeValue,
+    Hole,
+    Leaf,
+    PackedArray,
+    Value,
+    build,
+)
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ARRAY_AT
 from kernelcore.language.flatten import leaf_offsets, leaf_types, scalars_of
@@ -35,23 +44,34 @@ def packed_array(
     scope: Scope, element: Element, address: Atom, extents: Sequence[Atom]
 ) -> ArrayView:
     """The array of ``element`` and of ``extents``, which are integers, at ``address``, a uint64."""
-    arrays: list[Var] = []
     types = leaf_types(ArrayOf(element, len(extents)))
-    for type_, offset in zip(types, leaf_offsets(element), strict=True):
-        assert isinstance(type_, ArrayType)
-        start = scope.builder.emit(_ADD, address, Const(uint64, offset)) if offset else address
-        arrays.append(
-            scope.builder.emit(
-                ARRAY_AT,
-                start,
-                *extents,
-                name="array",
-                dtype=type_.dtype,
-                components=type_.components,
-                spacing=element.numpy.itemsize,
-            )
-        )
+    arrays = [
+        PackedArray(address, tuple(extents), offset, element.numpy.itemsize, type_)
+        for type_, offset in zip(types, leaf_offsets(element), strict=True)
+        if isinstance(type_, ArrayType)
+    ]
     return ArrayView(element, tuple(arrays), tuple(Axis() for _ in extents))
+
+
+def array_of(scope: Scope, array: Var | PackedArray | Hole) -> Var:
+    """The array of the IR that ``array`` is."""
+    if isinstance(array, Var):
+        return array
+    assert isinstance(array, PackedArray)
+    assert isinstance(array.address, Var | Const)
+    extents = [n for n in array.extents if isinstance(n, Var | Const)]
+    start: Atom = array.address
+    if array.offset:
+        start = scope.builder.emit(_ADD, start, Const(uint64, array.offset))
+    return scope.builder.emit(
+        ARRAY_AT,
+        start,
+        *extents,
+        name="array",
+        dtype=array.type.dtype,
+        components=array.type.components,
+        spacing=array.spacing,
+    )
 
 
 def element_value(scope: Scope, type_: Element, scalars: Iterator[Leaf]) -> Value:

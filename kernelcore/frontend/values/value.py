@@ -7,7 +7,7 @@ IR carries it (loops, branches, calls), and put together again with ``unflatten`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from types import ModuleType
@@ -53,18 +53,37 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedArray:
+    """An array at an address, or a field of its elements; an array of the IR where it is used.
+
+    Attributes:
+        address: Of the first element, a uint64.
+        extents: Integers.
+        offset: Bytes from the start of an element to the field.
+        spacing: Bytes from an element to the next.
+        type: The array of the IR.
+    """
+
+    address: Atom | Hole
+    extents: tuple[Atom | Hole, ...]
+    offset: int
+    spacing: int
+    type: ArrayType
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayView:
     """An array as the language has it.
 
     Attributes:
         element: The type of its elements.
-        arrays: The arrays of the IR that hold it: one per leaf of ``element``.
+        arrays: What holds it: one array per leaf of ``element``.
         axes: Per dimension of ``arrays`` that is no component: a fixed index, or a dimension of
             the view.
     """
 
     element: Element
-    arrays: tuple[Var | Hole, ...]
+    arrays: tuple[Var | PackedArray | Hole, ...]
     axes: tuple[Atom | Hole | Axis, ...]
 
     @property
@@ -140,7 +159,7 @@ def _mapped(value: Value, change: Callable[[Any], Any]) -> Value:
         case CompositeValue(type_, members):
             return CompositeValue(type_, tuple(_mapped(m, change) for m in members))
         case ArrayView(element, arrays, axes):
-            found = tuple(change(a) for a in arrays)
+            found = tuple(_mapped_array(a, change) for a in arrays)
             return ArrayView(element, found, tuple(_mapped_axis(a, change) for a in axes))
         case tuple():
             return tuple(_mapped(m, change) for m in value)
@@ -148,6 +167,15 @@ def _mapped(value: Value, change: Callable[[Any], Any]) -> Value:
             return value
         case _:
             return change(value)
+
+
+def _mapped_array(
+    array: Var | PackedArray | Hole, change: Callable[[Any], Any]
+) -> Var | PackedArray | Hole:
+    if not isinstance(array, PackedArray):
+        return change(array)
+    extents = tuple(change(n) for n in array.extents)
+    return replace(array, address=change(array.address), extents=extents)
 
 
 def _mapped_axis(axis: Atom | Hole | Axis, change: Callable[[Any], Any]) -> Atom | Hole | Axis:
