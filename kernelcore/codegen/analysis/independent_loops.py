@@ -1,36 +1,52 @@
 """Independent loops: no iteration reads or writes an element that another iteration writes.
 
 Such a loop can be vectorised with other loops inside, which all lanes run together: what does not
-depend on its index is computed once for all lanes (outer-loop vectorisation).
+depend on its index is computed once for all lanes (outer-loop vectorisation). A loop that runs
+another one backwards may also carry sums, and add to elements that iterations share: the order of
+what a derivative adds is not the user's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from kernelcore.builtins.reference import trip_count
+from kernelcore.builtins.arithmetic import add, sub
+from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ACCESSES, REPEATABLE, OpKind
-from kernelcore.ir.walk import array_type, element_indices, walk_eqns, walk_paths
+from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, REPEATABLE, AddForm, OpKind
+from kernelcore.ir.walk import (
+    array_type,
+    atoms_in,
+    element_indices,
+    used_atoms,
+    walk_eqns,
+    walk_paths,
+)
+from kernelcore.passes.access.accumulation_plan import form_of
 
 _KINDS = REPEATABLE | {OpKind.LOAD, OpKind.STORE, OpKind.IF, OpKind.FOR}
 
 
 @dataclass(frozen=True, slots=True)
 class IndependentLoop:
-    """A loop whose iterations can be lanes, without sums.
+    """A loop whose iterations can be lanes.
 
     Attributes:
-        body: Its body; the parameter is the index, which grows by 1.
-        strides: By how much the values of ``body`` grow from iteration to iteration.
+        body: Its body; the parameters are the index, and the sums that it carries.
+        step: By how much the index grows from iteration to iteration, 1 or -1.
+        adds: Whether it carries sums, or adds to elements.
+        strides: By how much the values of ``body`` grow from lane to lane, the index by 1.
         apart: Pairs of arrays, one that the loop stores and another that it accesses, which must
             share no memory.
         equal: Pairs that may be one array; there are none.
     """
 
     body: Region
+    step: int
+    adds: bool
     strides: Strides
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...] = ()
@@ -60,10 +76,13 @@ def _may_have(loop: Eqn, trips: int) -> bool:
 def _independent(loop: Eqn) -> IndependentLoop | None:
     (body,), step = loop.regions, loop.inputs[2]
     index, *carried = body.params
-    if carried or not isinstance(step, Const) or step.value != 1:
+    if not isinstance(step, Const) or step.value not in (1, -1):
         return None
     eqns = list(walk_eqns(body))
-    if any(eqn.op.kind not in _KINDS for eqn in eqns):
+    adds = bool(carried) or any(eqn.op.kind is OpKind.ATOMIC_ADD for eqn in eqns)
+    if (adds or step.value == -1) and not _makes_sums(loop, eqns):
+        return None
+    if any(eqn.op.kind not in _KINDS for eqn in eqns if not _is_addition(eqn)):
         return None
     accesses, strides = [eqn for eqn in eqns if eqn.op.kind in ACCESSES], iteration_strides(body, 1)
     if not all(_is_adjacent(eqn, strides) for eqn in accesses):
@@ -72,7 +91,7 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
     # A value that an iteration computes once, and that is 1 more in the next: it differs in all.
     own = {index, *(out for eqn in body.eqns for out in eqn.outputs)}
     apart = {v for v in own if strides[v] == 1}
-    if not stored or not all(_is_decided(accesses, array, apart) for array in stored):
+    if not (stored or adds) or not all(_is_decided(accesses, array, apart) for array in stored):
         return None
     loops = [eqn for eqn in eqns if eqn.op.kind is OpKind.FOR]
     if any(stride_of(strides, a) != 0 for eqn in loops for a in eqn.inputs[:3]):
@@ -80,8 +99,63 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
     arrays = dict.fromkeys(eqn.inputs[0] for eqn in accesses)
     pairs = [(x, y) for x in stored for y in arrays if x is not y]
     return IndependentLoop(
-        body, strides, tuple((x, y) for x, y in pairs if isinstance(x, Var) and isinstance(y, Var))
+        body,
+        int(step.value),
+        adds,
+        strides,
+        tuple((x, y) for x, y in pairs if isinstance(x, Var) and isinstance(y, Var)),
     )
+
+
+def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
+    """Whether ``loop``, with the Eqns ``eqns``, runs backwards, and what it carries are sums.
+
+    It has a loop inside, which shares work among lanes; else its terms are added in order.
+    """
+    (body,) = loop.regions
+    if ENDS_TOGETHER not in loop.attrs or not any(e.op.kind is OpKind.FOR for e in eqns):
+        return False
+    added = {e.inputs[0] for e in eqns if _is_addition(e)}
+    accessed = {e.inputs[0] for e in eqns if e.op.kind in ACCESSES and not _is_addition(e)}
+    used = atoms_in(body)
+    return (
+        added.isdisjoint(accessed)
+        and used.isdisjoint(e.out for e in eqns if _is_addition(e))
+        and all(map(partial(_is_sum, body), body.params[1:], body.yields))
+    )
+
+
+def _is_addition(eqn: Eqn) -> bool:
+    """Whether ``eqn`` adds to elements in a form that lanes can share."""
+    if eqn.op.kind is not OpKind.ATOMIC_ADD or is_narrow(array_type(eqn).dtype):
+        return False
+    return form_of(eqn) in (AddForm.OWNED, AddForm.SHARED)
+
+
+def _is_sum(body: Region, param: Var, result: Atom) -> bool:
+    """Whether ``result`` is ``param`` with terms added to it, and nothing else uses that."""
+    value: Var = param
+    while value is not result:
+        users = [e for e in body.eqns if value in used_atoms(e)]
+        if len(users) != 1 or value in body.yields:
+            return False
+        (eqn,) = users
+        at = [k for k, a in enumerate(eqn.inputs) if a is value]
+        if eqn.op is add.op or (eqn.op is sub.op and at == [0]):
+            found = len(at) == 1
+        else:
+            found = len(at) == 1 and eqn.op.kind is OpKind.FOR and at[0] >= 3
+            found = found and _is_sum_inside(eqn, at[0] - 3)
+        if not found:
+            return False
+        value = eqn.outputs[0 if eqn.op.kind is not OpKind.FOR else at[0] - 3]
+    return body.yields.count(value) == 1 and not any(value in used_atoms(e) for e in body.eqns)
+
+
+def _is_sum_inside(loop: Eqn, slot: int) -> bool:
+    (body,) = loop.regions
+    own = body.params[1 + slot]
+    return _is_sum(body, own, body.yields[slot])
 
 
 def _is_decided(accesses: Sequence[Eqn], array: Atom, apart: Collection[Atom]) -> bool:

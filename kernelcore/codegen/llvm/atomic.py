@@ -26,6 +26,9 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     if e.gang > 1 and e.lane_facts.vector_loop is not None:
         return component_groups.emit_addition(e, eqn)
     match form_of(eqn):
+        case AddForm.OWNED if e.gang > 1 and e.lane_facts.are_iterations:
+            # Lanes of one thread may share the element.
+            return accumulate.emit_shared(e, eqn)
         case AddForm.OWNED:
             return access.emit_owned_addition(e, eqn)
         case AddForm.SHARED if block_sums.joins(e, eqn):

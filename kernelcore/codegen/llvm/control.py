@@ -46,7 +46,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     if eqn in e.vector_loops:
         first, entries = emit_vector_iterations(e, eqn, (first, limit, by), entries)
     if eqn in e.independent_loops:
-        first = emit_independent_iterations(e, eqn, (first, limit, by))
+        first, entries = emit_independent_iterations(e, eqn, (first, limit, by), entries)
     with e.at(1):
         count = trip_count(e, integer, first, limit, by)
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")

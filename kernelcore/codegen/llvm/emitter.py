@@ -87,7 +87,8 @@ class Lanes:
         mask: The active lanes, None for all; code under a mask runs only if some lane is active.
         store_mask: The lanes whose stores count, None for all.
         row_major: Accesses of adjacent elements in gangs that cross rows.
-        vector_loop: The loop whose iterations are the lanes, None where lanes are threads.
+        vector_loop: The loop whose iterations are the lanes, with sums in order; None else.
+        are_iterations: Whether lanes are independent iterations of one thread.
     """
 
     size: int = 1
@@ -96,6 +97,7 @@ class Lanes:
     store_mask: str | None = None
     row_major: frozenset[Eqn] = frozenset()
     vector_loop: VectorLoop | None = None
+    are_iterations: bool = False
 
 
 class Emitter:

@@ -44,9 +44,14 @@ def emit_points(
     eqns = list(walk_eqns(func.body))
     has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
 
+    independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
+    # Sums have one order for arrays of any strides.
+    ordered = {eqn: loop for eqn, loop in independent.items() if loop.adds}
+
     def general() -> None:
         e.bind_all(found)
-        e.region(func.body)
+        with e.special_loops({}, {}, ordered):
+            e.region(func.body)
 
     if not has_packed:
         emit_rows(e, "%begin", dims, RowCode(general), done)
@@ -54,7 +59,6 @@ def emit_points(
         return
     packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
-    independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
     blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 

@@ -142,7 +142,7 @@ def _ways(e: Emitter, eqn: Eqn) -> Ways:
         in_place = plan.in_place and eqn not in plan.brief
         return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
     if e.is_uniform(*eqn.inputs[1:-1]) and not is_narrow(dtype):
-        return _ways_of_one(e, eqn, _total_of_lanes(e, dtype, value))
+        return _ways_of_one(e, eqn, _total_of_active(e, dtype, value))
     joined = stencil.joined(e, eqn)
     return _ways_of_lanes(e, eqn) if joined is None else _ways_of_neighbours(e, eqn, joined)
 
@@ -204,9 +204,9 @@ def _add_lanes_alone(e: Emitter, eqn: Eqn, where: vector_access.Site, value: str
                 add_alone(e, where.dtype, address, one)
 
 
-def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
+def _total_of_active(e: Emitter, dtype: Scalar, atom: Atom) -> str:
     """The sum of ``atom`` over the active lanes."""
-    return _tree(e, dtype, or_nothing(e, atom), e.gang)
+    return total_of_lanes(e, dtype, or_nothing(e, atom), e.gang)
 
 
 def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
@@ -255,10 +255,10 @@ def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
 def _total(e: Emitter, dtype: Scalar, sums: str) -> str:
     width = abi.PARTIAL_SUMS
     value = e.op(f"load <{width} x {LLVM_TYPES[dtype.name]}>, ptr {sums}, align 64")
-    return _tree(e, dtype, value, width)
+    return total_of_lanes(e, dtype, value, width)
 
 
-def _tree(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
+def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
     """The sum of ``width`` values as a balanced tree: halves are added element by element."""
     element = LLVM_TYPES[dtype.name]
     mnemonic = "fadd" if dtype.is_float else "add"

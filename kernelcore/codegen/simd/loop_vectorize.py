@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
-from kernelcore.codegen.llvm.blocks import add_edges, phis_of, resized
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
+from kernelcore.codegen.llvm.packed import all_apart
+from kernelcore.codegen.reduction.accumulate import total_of_lanes
+from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd.ordered_sums import Sums, add_terms, joined, parted, sums_of
 from kernelcore.ir.core import Eqn, Var
 
@@ -90,46 +94,79 @@ def emit_vector_iterations(
     return e.op(f"select i1 {is_over}, {ty} {limit}, {ty} {state.position}"), found
 
 
-def emit_independent_iterations(e: Emitter, eqn: Eqn, bounds: tuple[str, str, str]) -> str:
-    """Run most iterations of a loop as vectors; the index at which the scalar loop goes on.
+def emit_independent_iterations(
+    e: Emitter, eqn: Eqn, bounds: tuple[str, str, str], entries: Sequence[str]
+) -> tuple[str, list[str]]:
+    """Run most iterations of a loop as vectors; the scalar loop runs the few that are left.
 
     Args:
         e: Emitter, for single threads.
         eqn: One of ``e.independent_loops``.
-        bounds: Start, stop and step, which is 1.
+        bounds: Start, stop and step, which is 1 or -1.
+        entries: The sums that the loop carries at its start.
+
+    Returns:
+        The index at which the scalar loop goes on, and the sums there.
     """
     loop, position = e.independent_loops[eqn], bounds[0]
     integer = scalar_type(loop.body.params[0])
     with e.at(1):
         count = trip_count(e, integer, *bounds)
+    if loop.adds and loop.apart:
+        # Arrays of any strides run it, too, which may overlap.
+        ty = LLVM_TYPES[integer.name]
+        count = e.op(f"select i1 {all_apart(e, 'true', [loop])}, {ty} {count}, {ty} 0")
+    totals = list(entries)
     for lanes in (INDEPENDENT_LANES, LOOP_LANES):
-        count, position = _emit_independent(e, loop, count, position, lanes)
-    return position
+        count, position, found = _emit_independent(e, loop, count, position, lanes)
+        totals = _with_lanes(e, loop, totals, found, lanes)
+    return position, totals
 
 
 def _emit_independent(
     e: Emitter, loop: IndependentLoop, count: str, first: str, lanes: int
-) -> tuple[str, str]:
+) -> tuple[str, str, list[str]]:
     """Run ``lanes`` iterations at a time while as many of ``count`` are left, from ``first`` on.
 
     Returns:
-        The number of iterations that are left, and the index of the next one.
+        The number of iterations that are left, the index of the next one, and the sums of each
+        lane.
     """
-    index = loop.body.params[0]
+    index, *carried = loop.body.params
     ty = LLVM_TYPES[scalar_type(index).name]
     before, head, body, done = e.block, e.label("vectors"), e.label("vector"), e.label("few")
     e.jump_into(head)
     left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
+    found = Lanes(lanes, loop.strides, are_iterations=True)
+    with e.as_lanes(found), e.at(lanes):
+        nothing = [e.const(t, nothing_added(t)) for t in map(scalar_type, carried)]
+        sums = bind_phis(e, carried, nothing, before)
     e.branch(e.op(f"icmp uge {ty} {left}, {lanes}"), body, done)
     e.start_block(body)
-    e.bind(index, position)
-    with e.special_loops({}, {}), e.as_lanes(Lanes(lanes, loop.strides)):
+    # Lane 0 has the lowest index.
+    lowest = position if loop.step > 0 else e.op(f"sub {ty} {position}, {lanes - 1}")
+    e.bind(index, lowest)
+    with e.special_loops({}, {}), e.as_lanes(found):
         e.region(loop.body)
-    following = e.op(f"sub {ty} {left}, {lanes}"), e.op(f"add {ty} {position}, {lanes}")
-    add_edges(e, (left, position), following, e.block)
+        values = e.values(loop.body.yields, carried)
+    further = e.op(f"add {ty} {position}, {loop.step * lanes}")
+    following = e.op(f"sub {ty} {left}, {lanes}"), further, *values
+    add_edges(e, (left, position, *sums), following, e.block)
     e.jump(head)
     e.start_block(done)
-    return left, position
+    return left, position, sums
+
+
+def _with_lanes(
+    e: Emitter, loop: IndependentLoop, totals: Sequence[str], sums: Sequence[str], lanes: int
+) -> list[str]:
+    """``totals`` with the ``sums`` of all lanes added."""
+    found: list[str] = []
+    for param, total, one in zip(loop.body.params[1:], totals, sums, strict=True):
+        dtype = scalar_type(param)
+        with e.at(1):
+            found.append(summed(e, dtype, total, total_of_lanes(e, dtype, one, lanes)))
+    return found
 
 
 def _emit_main_loop(e: Emitter, loop: _Loop, start: _State) -> _State:
