@@ -141,9 +141,8 @@ def test_variables_take_other_elements() -> None:
     @kc.kernel
     def kernel(given: kc.array(dtype=Body), out: kc.array(dtype=float)):
         i = kc.tid()
-        if i == 0:
-            b = given[2]
-        else:
+        b = given[2]
+        if i > 0:
             b = pick(given, i - 1)
         other = given[1] if i > 1 else given[0]
         largest = given[0]
