@@ -11,6 +11,7 @@ from kernelcore.base.host import host
 from kernelcore.codegen import abi
 from kernelcore.codegen.abi import Field
 from kernelcore.codegen.gpu import ptx
+from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE
 from kernelcore.compiler.native_code import object_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import assertions
@@ -125,7 +126,7 @@ def export(func: Func, path: str | Path, architecture: str | None = None) -> tup
             remedy="leave the architecture out for code for this processor",
         )
     if is_device:
-        architecture = architecture or ptx.DEFAULT_ARCHITECTURE
+        architecture = architecture or DEFAULT_ARCHITECTURE
         func = optimize(func)
         code = ptx.ptx_text(func, symbol, architecture).encode()
         text = header(func, symbol, architecture)

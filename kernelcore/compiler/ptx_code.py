@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.host import host
+from kernelcore.base.lazy import Deferred
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
-from kernelcore.codegen.gpu import ptx
+from kernelcore.codegen.gpu.architectures import FORWARD_COMPATIBLE
 from kernelcore.compiler.code_store import GPU, Compiled, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.passes.access.accumulation_plan import Order, fixed_order
 from kernelcore.passes.autodiff.rules import without_rules
+
+# Adapters import this module, and few programs have a GPU.
+if TYPE_CHECKING:
+    from kernelcore.codegen.gpu import ptx
+else:
+    ptx = Deferred("kernelcore.codegen.gpu.ptx")
 
 # Of the entry's name. PTX has letters, digits and underscores, and names of 1,024 at most.
 _WORDS = re.compile(r"[A-Za-z0-9]+")
@@ -31,7 +39,7 @@ def device_code(func: Func, architecture: str) -> Compiled:
 
     Args:
         func: A verified kernel without calls.
-        architecture: One of ``ptx.ARCHITECTURES``.
+        architecture: One of ``architectures.ARCHITECTURES``.
 
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
@@ -66,5 +74,5 @@ def architecture_of(ordinal: int) -> str:
         KernelDeviceError: There is no such device.
     """
     capability = native.cuda_compute_capability(ordinal)
-    known = [int(name[3:]) for name in ptx.FORWARD_COMPATIBLE]
+    known = [int(name[3:]) for name in FORWARD_COMPATIBLE]
     return f"sm_{max(n for n in known if n <= max(capability, min(known)))}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kernelcore.base.errors import KernelError
 from kernelcore.codegen.gpu import ptx
+from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
@@ -50,7 +51,7 @@ def stage_text(
         case "asm":
             return cpu.assembly(cpu.llvm_text(optimize(func), func.name))
         case "ptx":
-            architecture = architecture or ptx.DEFAULT_ARCHITECTURE
+            architecture = architecture or DEFAULT_ARCHITECTURE
             return ptx.ptx_text(optimize(func), func.name, architecture)
         case _:
             raise KernelError(

@@ -10,7 +10,7 @@ from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.source_digest import package_version
 from kernelcore.base.threads import ForkLock, cached_property
 from kernelcore.codegen import abi
-from kernelcore.codegen.gpu.ptx import DEFAULT_ARCHITECTURE
+from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE
 from kernelcore.codegen.snippet.toolchain import find_compiler
 from kernelcore.codegen.target.cpu import thunk
 from kernelcore.compiler.code_store import load_portable, portable, resolve, stored_image

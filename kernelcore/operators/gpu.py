@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM, config
 from kernelcore.base.errors import KernelDeviceError
-from kernelcore.codegen.gpu import ptx
+from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE, FORWARD_COMPATIBLE
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import parameter_slots
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
@@ -45,7 +45,7 @@ def gpu_operation(
 
     Args:
         operation: What is computed.
-        architecture: One of ``ptx.ARCHITECTURES``.
+        architecture: One of ``architectures.ARCHITECTURES``.
         on_device: The scalar operands whose numbers are in the memory of the device.
 
     Raises:
@@ -75,7 +75,7 @@ def common_architecture() -> str:
     except KernelDeviceError:
         count = 0
     known = [architecture_of(ordinal) for ordinal in range(count)]
-    return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=ptx.DEFAULT_ARCHITECTURE)
+    return min(known, key=FORWARD_COMPATIBLE.index, default=DEFAULT_ARCHITECTURE)
 
 
 def is_block_dim(value: object) -> bool:

@@ -1,7 +1,7 @@
 """From the start of a process to the first result of a kernel that the disk cache knows.
 
-Every sample is a process of its own, in turns: Python, Python with NumPy, kernelcore, Warp. They
-keep bytecode, in a folder of this run that a first process of each kind fills.
+Every sample is a process of its own, in turns: Python, Python with NumPy, kernelcore, Warp, JAX.
+They keep bytecode, in a folder of this run that a first process of each kind fills.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from tests.bench.timing import Timing, timing_of
 from tests.helpers.environment import ROOT
 
 ROUNDS = 21
-# Milliseconds over Python with NumPy; of the time of Warp; milliseconds.
+# Milliseconds over Python with NumPy; of the time of Warp; milliseconds; milliseconds over JAX.
 START_GOAL, WARP_GOAL, FURTHER_GOAL = 40.0, 0.3, 3.0
+JIT_GOAL = 200.0
 KERNELS = """
 import time
 import numpy as np
@@ -47,8 +48,33 @@ start = time.perf_counter()
 lib.launch(mix, 4, [x], [y], device="cpu")
 print(time.perf_counter() - start)
 """
+# The same in jax.jit, by a kernel and by jax.numpy.
+JITTED = """
+import jax
+import jax.numpy as jnp
+jax.config.update("jax_platforms", "cpu")
+{kernel}
+print(float(jax.jit(mix)(jnp.ones(1024, jnp.float32))[0]))
+"""
+MIX_OF_JNP = """
+def mix(x):
+    return sum(jnp.sin(x * float(k)) * jnp.exp(-x) for k in range(8))
+"""
+MIX_OF_OURS = """
+import kernelcore as kc
+
+@kc.op(outputs="y")
+@kc.kernel
+def mix(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    total = float(0.0)
+    for k in range(8):
+        total += kc.sin(x[i] * float(k)) * kc.exp(-x[i])
+    y[i] = total
+"""
 WARP_SETUP = "lib.config.quiet = True\nlib.config.kernel_cache_dir = {!r}"
 PYTHON, NUMPY, OURS, WARP = "Python", "Python with NumPy", "kernelcore", "Warp"
+JAX, JAX_OURS = "jax.jit of jax.numpy", "jax.jit of a kernel"
 # Of processor time, which other programs of the machine change less.
 BUSY = ", processor"
 FURTHER = "a further kernel of kernelcore"
@@ -63,6 +89,8 @@ def programs(folder: Path) -> dict[str, Path]:
         NUMPY: "import numpy",
         OURS: KERNELS.format(module="kernelcore", setup="", array="", result=""),
         WARP: KERNELS.format(module="warp", setup=setup, array=array, result=".numpy()"),
+        JAX: JITTED.format(kernel=MIX_OF_JNP),
+        JAX_OURS: JITTED.format(kernel=MIX_OF_OURS),
     }
     found = {name: folder / f"start_{place}.py" for place, name in enumerate(texts)}
     for name, path in found.items():
@@ -109,10 +137,12 @@ def main() -> None:
     timings = measured()
     over = (timings[OURS].median - timings[NUMPY].median) / 1e3
     busy = (timings[OURS + BUSY].median - timings[NUMPY + BUSY].median) / 1e3
+    jitted = (timings[JAX_OURS + BUSY].median - timings[JAX + BUSY].median) / 1e3
     goals = [
         Goal("over Python with NumPy, of the processor", busy, "ms", START_GOAL),
         Goal("over Python with NumPy", over, "ms", START_GOAL),
         Goal("of the time of Warp", timings[OURS].median / timings[WARP].median, "", WARP_GOAL),
+        Goal("of a kernel over jax.numpy in jax.jit, of the processor", jitted, "ms", JIT_GOAL),
         Goal(FURTHER, timings[FURTHER].median / 1e3, "ms", FURTHER_GOAL),
     ]
     show("start of a process to the first result of a known kernel", timings, OURS, goals)

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import ptx
+from kernelcore.codegen.gpu.architectures import FORWARD_COMPATIBLE
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.language.types import MAX_GRID_DIMS
@@ -81,7 +82,7 @@ def symbol_of(func: Func, order: Order = Order.ANY) -> str:
 
 def newest_known(architecture: str) -> str:
     """The newest architecture of kernelcore whose code ``architecture`` runs."""
-    known = [name for name in ptx.FORWARD_COMPATIBLE if int(name[3:]) <= int(architecture[3:])]
+    known = [name for name in FORWARD_COMPATIBLE if int(name[3:]) <= int(architecture[3:])]
     if not known:
         raise driver.DriverError(f"expected a GPU of sm_75 or newer, found {architecture}")
     return known[-1]

@@ -8,7 +8,8 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelCompileError
-from kernelcore.codegen.gpu.ptx import FORWARD_COMPATIBLE, ptx_text
+from kernelcore.codegen.gpu.architectures import FORWARD_COMPATIBLE
+from kernelcore.codegen.gpu.ptx import ptx_text
 from kernelcore.passes.pipeline import optimize
 from tests.codegen.snippet.test_native_functions import annotated
 from tests.device.assembler import assemble

@@ -18,6 +18,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import gpu_ops, nvrtc, warp_reduction
+from kernelcore.codegen.gpu.architectures import ARCHITECTURES, DEFAULT_ARCHITECTURE
 from kernelcore.codegen.llvm import control, exits, memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Lanes
 from kernelcore.codegen.llvm.kernel import (
@@ -37,18 +38,6 @@ from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import Order, unplanned
 from kernelcore.passes.autodiff.rules import without_rules
-
-# Architectures whose code runs on newer GPUs, and those specific to one GPU or family.
-FORWARD_COMPATIBLE = (
-    *("sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90"),
-    *("sm_100", "sm_103", "sm_110", "sm_120", "sm_121"),
-)
-SPECIFIC = (
-    *("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f"),
-    *("sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a", "sm_121f"),
-)
-ARCHITECTURES = (*FORWARD_COMPATIBLE, *SPECIFIC)
-DEFAULT_ARCHITECTURE = "sm_75"
 
 # A position plus the number of threads of the launch. Inline assembly hides the stride from LLVM,
 # which would otherwise keep it and derived addresses in registers. The sum is made in halves, since

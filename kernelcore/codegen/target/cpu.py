@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
+from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
-from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.simd.gathering import choose_gathering
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
+
+# Code that the disk cache has is loaded without it.
+if TYPE_CHECKING:
+    from kernelcore.codegen.llvm import kernel
+else:
+    kernel = Deferred("kernelcore.codegen.llvm.kernel")
 
 
 def llvm_text(
@@ -33,7 +39,7 @@ def llvm_text(
     turned = None if other is None else (other, choose_strategy(other.func, host()))
     gathering = choose_gathering(func, host()) if has_detours else None
     strategy = strategy or choose_strategy(func, host())
-    return emit_kernel(
+    return kernel.emit_kernel(
         func,
         symbol,
         host().attributes,

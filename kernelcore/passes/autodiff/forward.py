@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kernelcore.base.lazy import Deferred
 from kernelcore.builtins.arithmetic import add
-from kernelcore.frontend.formula import lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -18,6 +18,12 @@ from kernelcore.language.types import Scalar
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.autodiff.activity import active_values, check_derivative_exists
 from kernelcore.passes.autodiff.derived import Derived, make_derived
+
+# Only kernels that have no derivative in the disk cache need the compiler's front end.
+if TYPE_CHECKING:
+    from kernelcore.frontend import formula
+else:
+    formula = Deferred("kernelcore.frontend.formula")
 
 Handler: TypeAlias = "Callable[[Forward, Eqn], None]"
 
@@ -77,11 +83,11 @@ class Forward:
             return
         env: dict[str, Atom] = dict(zip(eqn.op.params, eqn.inputs, strict=True))
         total: Atom | None = None
-        for name, formula in eqn.op.grad.items():
+        for name, text in eqn.op.grad.items():
             tangent = self.tangent.get(env[name])
             if tangent is None:
                 continue
-            term = lower_formula(formula, {**env, "out": eqn.out, "ct": tangent}, self.builder)
+            term = formula.lower_formula(text, {**env, "out": eqn.out, "ct": tangent}, self.builder)
             total = term if total is None else self.builder.emit(add.op, total, term)
         if total is not None:
             self.tangent[eqn.out] = total

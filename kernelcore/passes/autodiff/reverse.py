@@ -9,10 +9,10 @@ before is dead; an accumulation takes it and leaves it. ``vjp.py`` holds the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from kernelcore.base.lazy import Deferred
 from kernelcore.builtins.arithmetic import add
-from kernelcore.frontend.formula import formula_names, lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, LOAD, POP, PUSH, STACK, STORE, WRITES, OpKind
@@ -21,6 +21,12 @@ from kernelcore.language.types import ArrayType, Scalar, StackType, as_array
 from kernelcore.passes.autodiff.activity import active_values, check_derivative_exists
 from kernelcore.passes.autodiff.derived import Derived, make_derived
 from kernelcore.passes.autodiff.primal_recomputation import PrimalValues
+
+# Only kernels that have no derivative in the disk cache need the compiler's front end.
+if TYPE_CHECKING:
+    from kernelcore.frontend import formula
+else:
+    formula = Deferred("kernelcore.frontend.formula")
 
 Cotangents = dict[Var, Atom]
 Handler: TypeAlias = "Callable[[Reverse, Eqn, Cotangents], None]"
@@ -131,14 +137,14 @@ class Reverse:
         if cotangent is None or eqn.op.grad is None:
             return
         inputs: dict[str, Atom] = dict(zip(eqn.op.params, eqn.inputs, strict=True))
-        for name, formula in eqn.op.grad.items():
+        for name, text in eqn.op.grad.items():
             if inputs[name] not in self.active:
                 continue
-            used = formula_names(formula)
+            used = formula.formula_names(text)
             env = {n: self.primal.value(a) for n, a in inputs.items() if n in used}
             if "out" in used:
                 env["out"] = self.primal.value(eqn.out)
-            term = lower_formula(formula, {**env, "ct": cotangent}, self.builder)
+            term = formula.lower_formula(text, {**env, "ct": cotangent}, self.builder)
             self.add(cotangents, inputs[name], term)
 
     def indices(self, eqn: Eqn) -> list[Atom]:

@@ -16,7 +16,12 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen.gpu import gpu_ops, ptx
-from kernelcore.codegen.gpu.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
+from kernelcore.codegen.gpu.architectures import (
+    ARCHITECTURES,
+    DEFAULT_ARCHITECTURE,
+    FORWARD_COMPATIBLE,
+)
+from kernelcore.codegen.gpu.ptx import ptx_text
 from kernelcore.codegen.snippet import translation_unit
 from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
@@ -31,7 +36,7 @@ from tests.device.assembler import assembler
 from tests.helpers.kernel_harness import make
 from tests.helpers.patterns import PATTERNS
 
-CHECKED = ("sm_75", "sm_80", "sm_90", ptx.FORWARD_COMPATIBLE[-1])
+CHECKED = ("sm_75", "sm_80", "sm_90", FORWARD_COMPATIBLE[-1])
 # Of the kernels, the part that is assembled for more than one architecture.
 PART = 1 if corpus.IS_WHOLE else 10
 # As many as the assembler takes at once in a short time.
