@@ -219,7 +219,9 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     flat = _flat(chosen, args) if args else None
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
     func = optimize(chosen.func)
-    other = other_axis(func)
+    gathered = _gathered(func)
+    has_own_code = gathered is None or gathered.least_trips > 0
+    other = other_axis(func) if has_own_code else None
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:
         func = other.func
@@ -249,7 +251,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         measured,
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
-        _gathered(optimize(chosen.func)),
+        gathered,
     )
 
 

@@ -34,6 +34,7 @@ def _head(e: Explanation) -> list[str]:
         when = f" where loops have {least} iterations or more" if least else ""
         names = ", ".join(e.gathered.names)
         lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
+        lines.append("  what follows is of the kernel as it is written")
     lines += [f"  {line}" for line in _bodies(e)]
     counts = e.work.counts
     unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"

@@ -227,3 +227,5 @@ def test_the_report_says_which_sums_are_gathered() -> None:
     w, x = data((6, 30), (11, 30))
     report = str(kc.explain(counted, w, x, np.zeros_like(w)))
     assert "additions to total are gathered: loops over the threads make them\n" in report
+    assert "  what follows is of the kernel as it is written\n" in report
+    assert "lanes lie along it" not in report
