@@ -262,6 +262,7 @@ def test_what_does_not_fit_is_refused() -> None:
     given = kc.array(bodies(), dtype=Body)
     for other in (pickle.dumps, copy.deepcopy):
         refused(lambda of=other: of(given), "can be pickled")
+    refused(lambda: kc.array(given, copy=False), "expected memory of Body to share")
     raw = given.numpy().copy()
     refused(lambda: kc.array(raw, dtype=Body)[0], "was not given to this array of structs")
 

@@ -12,7 +12,7 @@ from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
-from kernelcore.language.types import Dense, Element, Scalar, boolean, element_type
+from kernelcore.language.types import Dense, Element, Scalar, boolean, element_type, has_layout
 from kernelcore.runtime.array import unset_elements
 from kernelcore.runtime.array.addresses import at_address
 from kernelcore.runtime.array.allocation import Shape, check_ndim, extents_of, zeros_of
@@ -119,13 +119,13 @@ def _placed(array: Array, device: Device) -> Array:
 
 
 def _shared(element: Element, data: Any) -> Numbers:
-    """A view of the memory of ``data``; nested sequences are copied."""
+    """A view of the memory of ``data``, which keeps no arrays; nested sequences are copied."""
     if isinstance(data, list | tuple):
         return take_elements(element, data)
     array = as_numpy(data)
     layout, extents = numpy_layout(element)
     is_inner = array.ndim >= len(extents) and array.shape[array.ndim - len(extents) :] == extents
-    if array.dtype == layout and is_inner:
+    if array.dtype == layout and is_inner and has_layout(element):
         return array
     raise KernelArgumentError(
         f"array: expected memory of {element} to share, found {describe(array)}",
