@@ -11,8 +11,8 @@ from kernelcore.builtins.maths.compensated import (
     two_product,
     two_sum,
 )
-from kernelcore.builtins.maths.exponential import exponential
-from kernelcore.builtins.maths.formats import copy_sign, scaled
+from kernelcore.builtins.maths.exponential import exponential, exponential_within
+from kernelcore.builtins.maths.formats import copy_sign, format_of, power_of_two, scaled
 from kernelcore.language.types import float64
 
 
@@ -20,7 +20,7 @@ def erf(x: Value) -> Value:
     """Error function: within 1.5 ulp."""
     size = abs(x)
     small = size + _beyond_linear(size)
-    return copy_sign((size < 1.0).where(small, 1.0 - _complement(size)), x)
+    return copy_sign((size < 1.0).where(small, 1.0 - _small_complement(size)), x)
 
 
 def erfc(x: Value) -> Value:
@@ -37,8 +37,19 @@ def _beyond_linear(x: Value) -> Value:
     return x * polynomial(x * x, ERF[x.type])
 
 
+def _small_complement(x: Value) -> Value:
+    """``1 - erf(x)`` for ``x >= 1``: within 4 ulp, of a number that is at most 0.16."""
+    # Beyond, erf(x) is 1 in every bit.
+    most = 6.5 if x.type == float64 else 4.5
+    x = (x > most).where(most, x)
+    t = (x - 2.0).over(x + 2.0)
+    factor = (polynomial(t, ERFC[x.type]) + 1.0).over(x + x + 1.0)
+    power, count = exponential_within(-(x * x))
+    return factor * power.high * power_of_two(count, format_of(x))
+
+
 def _complement(x: Value) -> Value:
-    """``erfc(x)`` for ``x >= 0.4``.
+    """``erfc(x)`` for ``x >= 0.4``, in twice the bits.
 
     Source: M. Shepherd and J. Laframboise, Chebyshev approximation of (1 + 2x) exp(x**2) erfc(x),
     1981.
