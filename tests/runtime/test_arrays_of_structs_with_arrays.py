@@ -206,6 +206,16 @@ def test_an_array_of_structs_keeps_the_arrays_alive() -> None:
     assert [ref() for ref in seen] == [None] * 3
 
 
+def test_fields_have_any_name() -> None:
+    @kc.struct
+    class Holder:
+        kept: kc.array(dtype=float)
+
+    given = kc.array([Holder(kept=kc.ones(3, dtype=float))], dtype=Holder)
+    gc.collect()
+    assert given[0].kept.list() == [1, 1, 1]
+
+
 def test_a_kernel_that_reads_other_fields_is_differentiable() -> None:
     @kc.kernel
     def kernel(given: kc.array(dtype=Body), x: kc.array(dtype=float), out: kc.array(dtype=float)):

@@ -50,15 +50,15 @@ def held_by(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for one in cast("Sequence[Any]", value):
             yield from held_by(one)
-    elif hasattr(value, "kept"):
-        yield from value.kept
-    elif isinstance(getattr(value, "kernel_type", None), StructType):
+    elif isinstance(getattr(type(value), "kernel_type", None), StructType):
         for name, member in value.kernel_type.fields:
             field = getattr(value, name)
             if isinstance(member, StructType):
                 yield from held_by(field)
             elif isinstance(member, ArrayOf) and field is not None:
                 yield field
+    elif hasattr(value, "kept"):
+        yield from value.kept
 
 
 def require_on(device: Device, arrays: Sequence[Any]) -> None:
