@@ -55,6 +55,11 @@ REASONS = (
         "arrays of Fabric are not supported",
         "use arrays, or indexedarray for those that are looked up",
     ),
+    Reason(
+        r"graph_coloring_\w+|GraphColoringAlgorithm",
+        "colourings of graphs are not supported",
+        "colour the graph on the host, with networkx for example, and pass the groups as arrays",
+    ),
     Reason(r"sparse|bsr_\w+", "sparse matrices are not supported", "use those of SciPy or JAX"),
     Reason(
         r"fem", "finite elements are not supported", "use scikit-fem, and kernels for what is slow"
