@@ -8,8 +8,7 @@ from dataclasses import replace
 from kernelcore.base import native
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.gathering import gaining_sums, least_trips
-from kernelcore.codegen.simd.lane_axis import other_axis
+from kernelcore.codegen.simd.gathering import choose_detours
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
     Binding,
@@ -139,12 +138,11 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
     func, found = accesses.func, accumulated_arrays(accesses)
     if not found:
         return []
-    sums = gaining_sums(func)
-    if sums is not None:
-        gathered = set(map(func.params.index, sums.arrays))
+    gathering, other = choose_detours(func)
+    if gathering is not None:
+        gathered = set(map(func.params.index, gathering.sums.arrays))
         found = tuple(replace(a, is_gathered=a.param in gathered) for a in found)
-    has_own_code = sums is None or least_trips(sums) > 0
-    if has_own_code and other_axis(func) is not None:
+    if other is not None:
         # What a chunk reaches is known by its first launch indices only in their own order.
         found = tuple(replace(a, axis=-1, low=0, high=0) for a in found)
     return [a.row() for a in found]

@@ -21,8 +21,7 @@ from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT_IN_LOOP,
     obstacle_to_gangs,
 )
-from kernelcore.codegen.simd.gathering import gaining_sums, least_trips
-from kernelcore.codegen.simd.lane_axis import other_axis
+from kernelcore.codegen.simd.gathering import Gathering, choose_detours
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
@@ -219,9 +218,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     flat = _flat(chosen, args) if args else None
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
     func = optimize(chosen.func)
-    gathered = _gathered(func)
-    has_own_code = gathered is None or gathered.least_trips > 0
-    other = other_axis(func) if has_own_code else None
+    gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:
         func = other.func
@@ -251,15 +248,12 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         measured,
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
-        gathered,
+        gathering and _gathered_arrays(gathering),
     )
 
 
-def _gathered(func: Func) -> GatheredArrays | None:
-    found = gaining_sums(func)
-    if found is None:
-        return None
-    return GatheredArrays([p.name for p in found.arrays], least_trips(found))
+def _gathered_arrays(found: Gathering) -> GatheredArrays:
+    return GatheredArrays([p.name for p in found.sums.arrays], found.least_trips)
 
 
 def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:

@@ -30,7 +30,6 @@ from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.codegen.target import cpu
-from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -38,13 +37,12 @@ from kernelcore.language.types import ArrayType
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.access.accumulation_plan import form_of as form_of_addition
-from kernelcore.passes.autodiff.vjp import vjp
-from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.pipeline import optimize
 from tests.fuzz.grid_programs import GRIDS, LARGE_GRIDS, GridProgram, Grids
 from tests.fuzz.program_arguments import bits, grid_arguments, strided
 from tests.fuzz.typed_programs import define, unchecked_text
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, launch, unoptimised
 from tests.helpers.operations import run_operation
 
 # Grid programs have loops and guards that short ones have not.
@@ -195,7 +193,7 @@ def check_adjoint(seed: int) -> bool:
     """
     program, kernel, _ = grid_kernel(seed)
     try:
-        func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+        func = adjoint_func(kernel)
     except kc.KernelGradError:
         return False
     if is_long(func):

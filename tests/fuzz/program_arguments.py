@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from kernelcore.ir.core import Func
 from kernelcore.language.composite import value_class
-from kernelcore.language.types import SCALARS, Dense, Element, Scalar, StructType
+from kernelcore.language.types import SCALARS, ArrayType, Dense, Element, Scalar, StructType
 from tests.fuzz.grid_programs import REALS, SHARED, TABLE, WIDTH, GridProgram
+from tests.fuzz.loop_programs import ELEMENTS, MARGIN
+from tests.fuzz.loop_programs import WIDTH as ROW_WIDTH
 from tests.fuzz.palette import GridArray
 from tests.fuzz.typed_programs import Program
+from tests.helpers.kernel_harness import is_float
 
 _EDGES = (
     0.0,
@@ -137,3 +141,22 @@ def strided(values: np.ndarray, array: GridArray, rng: np.random.Generator) -> n
     view = np.zeros(shape, values.dtype)[cut]
     view[...] = values
     return view
+
+
+def row_arguments(func: Func, rng: np.random.Generator, *, are_exact: bool = False) -> list[Any]:
+    """Arguments of a program along rows; integers of all arrays are indices of rows.
+
+    Floats are small integers where sums are to be exact.
+    """
+    found: list[Any] = []
+    for param in func.params:
+        if not isinstance(param.type, ArrayType):
+            found.append(np.int32(rng.integers(0, ROW_WIDTH - 2 * MARGIN)))
+            continue
+        dtype, shape = param.type.dtype.numpy, (ELEMENTS, ROW_WIDTH)[: param.type.ndim]
+        if not is_float(dtype):
+            numbers: Any = rng.integers(0, 50, shape)
+        else:
+            numbers = rng.integers(-2, 3, shape) if are_exact else rng.normal(size=shape)
+        found.append(numbers.astype(dtype))
+    return found

@@ -74,7 +74,11 @@ def strategy(func: Func, rng: Random) -> VectorStrategy:
 
 
 def run(
-    func: Func, gathering: Gathering, args: Sequence[Any], grid: Sequence[int], cut: int
+    func: Func,
+    gathering: tuple[Gathering, Sequence[VectorStrategy]],
+    args: Sequence[Any],
+    grid: Sequence[int],
+    cut: int,
 ) -> list[Any]:
     """The arrays after a launch in two parts."""
     found, points, key = copies(args), math.prod(grid), f"{next(KEYS):032x}"
@@ -122,7 +126,7 @@ def test_gathered_sums_are_those_of_the_interpreter(
         wanted = copies(given)
         interpreter.run(func, wanted, program.grid)
         ways = [strategy(one, rng) for one in sums.funcs]
-        gathering = Gathering(sums, tuple(ways), rng.choice((0, 0, 9)))
+        gathering = Gathering(sums, rng.choice((0, 0, 9))), ways
         cut = rng.randint(0, math.prod(program.grid))
         found = run(func, gathering, given, program.grid, cut)
         for param, want, got in zip(func.params, wanted, found, strict=True):
@@ -138,8 +142,8 @@ def test_gathered_sums_have_one_order(shard: int) -> None:
         sums = gathered_sums(func)
         assert sums is not None
         given = arguments(func, program, are_exact=False)
-        scalar = Gathering(sums, (SCALAR_CODE,) * len(sums.funcs), 0)
-        gangs = Gathering(sums, tuple(strategy(one, rng) for one in sums.funcs), 0)
+        scalar = Gathering(sums, 0), [SCALAR_CODE] * len(sums.funcs)
+        gangs = Gathering(sums, 0), [strategy(one, rng) for one in sums.funcs]
         cut = rng.randint(0, math.prod(program.grid))
         wanted = run(func, scalar, given, program.grid, cut)
         dense = [a.copy("C") if isinstance(a, np.ndarray) else a for a in given]

@@ -20,24 +20,20 @@ from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import has_vector_form
-from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.autodiff.vjp import vjp
-from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.pipeline import optimize
 from tests.fuzz.loop_programs import (
     ELEMENTS,
-    MARGIN,
     POINTS,
-    WIDTH,
     ColumnProgram,
     LoopProgram,
     RowProgram,
 )
-from tests.fuzz.program_arguments import bits
+from tests.fuzz.program_arguments import bits, row_arguments
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import copies, is_float, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, copies, is_float, launch, unoptimised
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -110,27 +106,13 @@ def test_adjoints_of_vectorised_loops_have_the_bits_of_scalar_code(shard: int) -
     for number in range(FIRST + shard, FIRST + COUNT // 2, 4):
         program = LoopProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
-        adjoint = vjp(kernel.func, *all_derivatives(kernel.func))
-        func = optimize(tidy(adjoint.func))
+        func = adjoint_func(kernel)
         compared += bool(vector_loops(func))
         try:
             check(func, number, lambda args, func=func: launch(func, args, POINTS, None, 1))
         except AssertionError as error:
             raise AssertionError(f"adjoint of program {number}:\n{program.text}") from error
     assert compared > 0
-
-
-def row_arguments(func: Func, rng: np.random.Generator) -> list[Any]:
-    """Arguments of a program along rows; integers of all arrays are indices of rows."""
-    found: list[Any] = []
-    for param in func.params:
-        if not isinstance(param.type, ArrayType):
-            found.append(np.int32(rng.integers(0, WIDTH - 2 * MARGIN)))
-            continue
-        dtype, shape = param.type.dtype.numpy, (ELEMENTS, WIDTH)[: param.type.ndim]
-        numbers: Any = rng.normal(size=shape) if is_float(dtype) else rng.integers(0, 50, shape)
-        found.append(numbers.astype(dtype))
-    return found
 
 
 @pytest.mark.parametrize("shard", range(8))
@@ -176,7 +158,7 @@ def test_blocks_of_adjoints_along_rows_have_the_bits_of_gathers(shard: int) -> N
         program = RowProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         try:
-            func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+            func = adjoint_func(kernel)
         except kc.KernelGradError:
             continue
         compared += bool(blocked_loops(func, lane_strides(func)))
@@ -197,7 +179,7 @@ def test_adjoints_of_strided_arrays_have_the_bits_of_dense_ones(shard: int) -> N
         program = (RowProgram, LoopProgram)[number // 4 % 2](number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         try:
-            func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+            func = adjoint_func(kernel)
         except kc.KernelGradError:
             continue
         if not has_vector_form(func):

@@ -18,15 +18,13 @@ from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.autodiff.vjp import vjp
-from kernelcore.passes.pipeline import optimize, tidy
-from tests.fuzz.loop_programs import ELEMENTS, MARGIN, POINTS, WIDTH, ColumnProgram
+from tests.fuzz.loop_programs import POINTS, ColumnProgram
+from tests.fuzz.program_arguments import row_arguments
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import copies, is_float, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -47,24 +45,10 @@ def adjoints(shard: int, shards: int, *, are_exact: bool) -> Iterator[tuple[int,
         if are_exact and "kc.sin" in program.text:
             continue
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
-        func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+        func = adjoint_func(kernel)
         if any(loop.adds for loop in outer_loops(func).values()):
             found += 1
             yield number, program.text, func
-
-
-def arguments(func: Func, number: int, *, are_exact: bool) -> list[Any]:
-    """Arrays for the parameters: small integers, or any numbers, and indices of rows."""
-    rng = np.random.default_rng(number)
-    found: list[Any] = []
-    for param in func.params:
-        if not isinstance(param.type, ArrayType):
-            found.append(np.int32(rng.integers(0, WIDTH - 2 * MARGIN)))
-            continue
-        dtype, shape = param.type.dtype.numpy, (ELEMENTS, WIDTH)[: param.type.ndim]
-        numbers: Any = rng.integers(-2, 3, shape) if are_exact else rng.normal(size=shape)
-        found.append((numbers if is_float(dtype) else rng.integers(0, 50, shape)).astype(dtype))
-    return found
 
 
 def run(func: Func, given: Sequence[Any], cut: int, least_masked_bytes: int) -> list[Any]:
@@ -85,7 +69,7 @@ def compare(func: Func, wanted: Sequence[Any], found: Sequence[Any], what: str) 
 @pytest.mark.parametrize("shard", range(4))
 def test_what_iterations_add_is_that_of_the_interpreter(shard: int) -> None:
     for number, text, func in adjoints(shard, 4, are_exact=True):
-        given = arguments(func, number, are_exact=True)
+        given = row_arguments(func, np.random.default_rng(number), are_exact=True)
         wanted = copies(given)
         interpreter.run(func, wanted, POINTS)
         found = run(func, given, number % POINTS, (1, 4, NO_MASKS)[number // 4 % 3])
@@ -96,7 +80,7 @@ def test_what_iterations_add_is_that_of_the_interpreter(shard: int) -> None:
 def test_sums_of_iterations_have_one_order(shard: int) -> None:
     """Whatever the strides of arrays, the parts of a launch and the masks of processors."""
     for number, text, func in adjoints(shard, 4, are_exact=False):
-        given = arguments(func, number, are_exact=False)
+        given = row_arguments(func, np.random.default_rng(number), are_exact=False)
         strided = [np.asfortranarray(a) if isinstance(a, np.ndarray) else a for a in given]
         wanted = run(func, given, 0, 1)
         for args, cut, least in ((strided, 0, 1), (given, number % POINTS, NO_MASKS)):

@@ -24,6 +24,7 @@ from kernelcore.codegen.llvm.emitter import Emitter, Facts, Lanes, scalar_type
 from kernelcore.codegen.llvm.kernel import HANDLERS, module_text
 from kernelcore.codegen.simd.strategy import VectorStrategy, has_vector_form
 from kernelcore.compiler.native_code import Compiled, compile_func
+from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
@@ -41,7 +42,8 @@ from kernelcore.language.types import (
     boolean,
 )
 from kernelcore.launch.dispatch import argument_leaves
-from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.autodiff.vjp import vjp
+from kernelcore.passes.pipeline import optimize, tidy
 from tests.device import gpu
 from tests.helpers import interpreter
 from tests.helpers.argument_block import pack
@@ -94,6 +96,15 @@ def _compiled(func: Func, form: VectorStrategy | None, optimize: bool) -> tuple[
     if form is not None and not has_vector_form(func):
         form = replace(form, gang=1)
     return compile_func(func, form), func.rank
+
+
+def adjoint_func(kernel: kc.Kernel) -> Func:
+    """The planned adjoint of ``kernel`` with respect to all of its floats.
+
+    Raises:
+        KernelGradError: It has none.
+    """
+    return optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
 
 
 def run_kernel(kernel: kc.Kernel, args: Sequence[Any], dims: Sequence[int] | int) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
@@ -35,6 +33,7 @@ from kernelcore.codegen.llvm.emitter import (
     scalar_type,
 )
 from kernelcore.codegen.llvm.line_table import SUBPROGRAM, with_line_table
+from kernelcore.codegen.llvm.packed import component_strides
 from kernelcore.codegen.llvm.points import emit_points, with_facts_of_gangs
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
@@ -78,7 +77,7 @@ def emit_kernel(
     with_lines: bool = False,
     scales: bool = False,
     other: tuple[OtherAxis, VectorStrategy] | None = None,
-    gathering: Gathering | None = None,
+    gathering: tuple[Gathering, Sequence[VectorStrategy]] | None = None,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -91,7 +90,8 @@ def emit_kernel(
         scales: Whether the target multiplies by a power of two in one instruction.
         other: ``func`` with lanes along another axis, and how that uses SIMD registers, for
             launches that are longer on this axis than on the last one.
-        gathering: How ``func`` gathers its sums, if it does.
+        gathering: How ``func`` gathers its sums, if it does, and how the kernels of a piece use
+            SIMD registers.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
@@ -99,12 +99,12 @@ def emit_kernel(
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
     target = _Target(attributes, scales=scales)
-    if gathering is not None and not gathering.least_trips:
-        e = _gathered(gathering, target)
+    if gathering is not None and gathering[0].is_always:
+        e = _gathered(*gathering, target)
         return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{target.marks(func)}')
     detours: list[Detour] = []
     if gathering is not None:
-        detours.append(_gathered_detour(gathering, target))
+        detours.append(_gathered_detour(*gathering, target))
     if other is not None:
         detours.append(_other_axis_detour(*other, target))
     e = target.begun(func, strategy)
@@ -123,21 +123,25 @@ def _other_axis_detour(found: OtherAxis, strategy: VectorStrategy, target: _Targ
     return Detour(symbol, target.function(symbol, e, target.marks(found.func, strategy)), is_taken)
 
 
-def _gathered_detour(gathering: Gathering, target: _Target) -> Detour:
+def _gathered_detour(
+    gathering: Gathering, strategies: Sequence[VectorStrategy], target: _Target
+) -> Detour:
     def is_taken(e: Emitter, dims: Sequence[str]) -> str:
         return pieces.are_long(e, gathering.sums, gathering.least_trips)
 
-    symbol, e = "@kc.gathered", _gathered(gathering, target)
+    symbol, e = "@kc.gathered", _gathered(gathering, strategies, target)
     marks = target.marks(gathering.sums.func)
     return Detour(symbol, target.function(symbol, e, marks), is_taken)
 
 
-def _gathered(gathering: Gathering, target: _Target) -> Emitter:
+def _gathered(
+    gathering: Gathering, strategies: Sequence[VectorStrategy], target: _Target
+) -> Emitter:
     """The function that runs points of a kernel with gathered sums."""
     found = gathering.sums
     e = target.begun(found.func, SCALAR_CODE)
     arrays, symbols = shared_arrays(found.func), list[str]()
-    for func, strategy in zip(found.funcs, gathering.strategies, strict=True):
+    for func, strategy in zip(found.funcs, strategies, strict=True):
         part = target.begun(func, strategy)
         _emit_grid(part, func, strategy, range(func.rank), arrays=arrays)
         symbols.append(f"@kc.gathered.{len(symbols)}")
@@ -323,9 +327,8 @@ def _emit_array_at(e: Emitter, eqn: Eqn) -> list[ArrayValue]:
     strides = [str(eqn.attrs["spacing"])]
     for extent in reversed(extents[1:]):
         strides.insert(0, e.op(f"mul i64 {strides[0]}, {extent}"))
-    inner = np.empty(type_.components, type_.dtype.numpy).strides
     shape = (*extents, *map(str, type_.components))
-    return [ArrayValue(data, shape, (*strides, *map(str, inner)))]
+    return [ArrayValue(data, shape, (*strides, *component_strides(type_)))]
 
 
 def _refuse_call(e: Emitter, eqn: Eqn) -> Sequence[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
@@ -17,15 +18,21 @@ MAX_EQNS_OF_TWO_BODIES = 600
 
 def as_packed(type_: ArrayType, array: ArrayValue) -> ArrayValue:
     """``array`` with adjacent components, and adjacent elements along the last other axis."""
+    strides = component_strides(type_)
+    outer = type_.outer_ndim
+    if outer:
+        strides.insert(0, str(type_.dtype.size_bytes * prod(type_.components)))
+    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
+
+
+def component_strides(type_: ArrayType) -> list[str]:
+    """The strides of adjacent components."""
     strides: list[str] = []
     size_bytes = type_.dtype.size_bytes
     for extent in reversed(type_.components):
         strides.insert(0, str(size_bytes))
         size_bytes *= extent
-    outer = type_.outer_ndim
-    if outer:
-        strides.insert(0, str(size_bytes))
-    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
+    return strides
 
 
 def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, ArrayValue]) -> str:

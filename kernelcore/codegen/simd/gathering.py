@@ -9,6 +9,7 @@ from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sum
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import SLOW, is_dense, moving_axes, rows_per_tile, work_in
+from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, AddForm, OpKind
@@ -29,23 +30,42 @@ class Gathering:
 
     Attributes:
         sums: What it runs for a piece of the grid.
-        strategies: How each of ``sums.funcs`` uses SIMD registers.
         least_trips: The iterations of loops from which on launches do that; 0 for all launches.
     """
 
     sums: GatheredSums
-    strategies: tuple[VectorStrategy, ...]
     least_trips: int
 
+    @property
+    def is_always(self) -> bool:
+        """Whether all launches gather, so that the kernel has no other code."""
+        return self.least_trips == 0
 
-def choose_gathering(func: Func, host: Host) -> Gathering | None:
-    """How ``func``, which has a plan, gathers its sums; None if it does not."""
-    found = gaining_sums(func)
-    if found is None:
+
+def choose_gathering(func: Func) -> Gathering | None:
+    """How ``func``, which has a plan, gathers its sums; None where that is not quicker.
+
+    It decides the order in which threads add to an element, so it depends on ``func`` alone.
+    """
+    found = gathered_sums(func)
+    if found is None or (found.first is not None and _adds_in_loops(found.first)):
         return None
+    if _adds_to_rows(func):
+        return Gathering(found, 0)
+    return Gathering(found, LEAST_TRIPS) if _has_little_work(found) else None
+
+
+def choose_detours(func: Func) -> tuple[Gathering | None, OtherAxis | None]:
+    """How ``func`` gathers its sums, and the other axis along which lanes of its own code lie."""
+    gathering = choose_gathering(func)
+    has_own_code = gathering is None or not gathering.is_always
+    return gathering, other_axis(func) if has_own_code else None
+
+
+def strategies_of_pieces(found: GatheredSums, host: Host) -> tuple[VectorStrategy, ...]:
+    """How each of ``found.funcs`` uses SIMD registers."""
     first = () if found.first is None else (choose_strategy(found.first, host),)
-    sums = (_strategy_of_sum(one.func, host) for one in found.sums)
-    return Gathering(found, (*first, *sums), least_trips(found))
+    return (*first, *(_strategy_of_sum(one.func, host) for one in found.sums))
 
 
 def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
@@ -53,22 +73,6 @@ def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
     if found.gang <= most or not adds_in_order(func):
         return found
     return replace(found, gang=most, tile_rows=rows_per_tile(func, most, host.float_lanes))
-
-
-def gaining_sums(func: Func) -> GatheredSums | None:
-    """``func`` with its sums gathered, if that is quicker.
-
-    It decides the order in which threads add to an element, so it depends on ``func`` alone.
-    """
-    found = gathered_sums(func)
-    if found is None or (found.first is not None and _adds_in_loops(found.first)):
-        return None
-    return found if _has_little_work(found) or _adds_to_rows(func) else None
-
-
-def least_trips(found: GatheredSums) -> int:
-    """The iterations of loops from which on launches gather the sums ``found``; 0 for all."""
-    return 0 if _adds_to_rows(found.func) else LEAST_TRIPS
 
 
 def _adds_to_rows(func: Func) -> bool:

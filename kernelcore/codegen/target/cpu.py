@@ -13,8 +13,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
-from kernelcore.codegen.simd.gathering import choose_gathering
-from kernelcore.codegen.simd.lane_axis import other_axis
+from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
@@ -35,9 +34,9 @@ def llvm_text(
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
     has_detours = config.optimize and strategy is None and not with_lines
-    other = other_axis(func) if has_detours else None
+    gathering, other = choose_detours(func) if has_detours else (None, None)
     turned = None if other is None else (other, choose_strategy(other.func, host()))
-    gathering = choose_gathering(func, host()) if has_detours else None
+    pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))
     strategy = strategy or choose_strategy(func, host())
     return kernel.emit_kernel(
         func,
@@ -47,7 +46,7 @@ def llvm_text(
         with_lines=with_lines,
         scales=host().scales,
         other=turned,
-        gathering=gathering,
+        gathering=pieces,
     )
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen.simd.gathering import gaining_sums, least_trips
-from kernelcore.compiler.stages import all_derivatives
+from kernelcore.codegen.simd.gathering import choose_gathering
 from kernelcore.ir.core import Func
-from kernelcore.passes.autodiff.vjp import vjp
-from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.kernel_harness import adjoint_func
+from tests.helpers.vectorised.rows import product
 
 F32_1D, F32_2D, F32_3D = kc.array1d[float], kc.array2d[float], kc.array3d[float]
 
@@ -26,15 +26,6 @@ def layer(w: F32_2D, x: F32_2D, y: F32_2D):
     for k in range(x.shape[1]):
         total += w[i, k] * x[b, k]
     y[b, i] = kc.tanh(total)
-
-
-@kc.kernel
-def product(a: F32_2D, b: F32_2D, c: F32_2D):
-    i, j = kc.tid()
-    total = 0.0
-    for k in range(a.shape[1]):
-        total += a[i, k] * b[k, j]
-    c[i, j] = total
 
 
 @kc.kernel
@@ -108,34 +99,30 @@ def running(w: F32_2D, x: F32_2D, total: F32_2D):
         kc.atomic_add(total, j, k, sum)
 
 
-def adjoint(kernel: kc.Kernel) -> Func:
-    return optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
-
-
 @pytest.mark.parametrize(
     ("func", "axes", "trips"),
     [
-        (adjoint(layer), {0, 1}, 0),
-        (adjoint(product), {0, 1}, 16),
-        (adjoint(products), {1, 2}, 0),
-        (adjoint(similarities), {0, 1}, 0),
+        (adjoint_func(layer), {0, 1}, 0),
+        (adjoint_func(product), {0, 1}, 16),
+        (adjoint_func(products), {1, 2}, 0),
+        (adjoint_func(similarities), {0, 1}, 0),
         (optimize(counted.func), {1}, 0),
     ],
     ids=["layer", "product", "products", "similarities", "counted"],
 )
 def test_sums_of_products_are_gathered(func: Func, axes: set[int], trips: int) -> None:
-    found = gaining_sums(func)
+    found = choose_gathering(func)
     assert found is not None
-    assert {one.axis for one in found.sums} == axes
-    assert least_trips(found) == trips
+    assert {one.axis for one in found.sums.sums} == axes
+    assert found.least_trips == trips
 
 
 @pytest.mark.parametrize(
     "func",
     [
-        adjoint(ratios),
-        adjoint(smoothed),
-        adjoint(rows),
+        adjoint_func(ratios),
+        adjoint_func(smoothed),
+        adjoint_func(rows),
         optimize(stopped.func),
         optimize(running.func),
         optimize(product.func),
@@ -144,7 +131,7 @@ def test_sums_of_products_are_gathered(func: Func, axes: set[int], trips: int) -
 )
 def test_other_kernels_add_as_they_are_written(func: Func) -> None:
     """Their terms are dear, depend on other iterations, or are a part of what a loop adds."""
-    assert gaining_sums(func) is None
+    assert choose_gathering(func) is None
 
 
 def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:

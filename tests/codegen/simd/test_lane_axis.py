@@ -12,6 +12,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.passes.pipeline import optimize
+from tests.helpers.vectorised.rows import product
 
 F32_2D, F32_3D = kc.array2d[float], kc.array3d[float]
 
@@ -43,15 +44,6 @@ def counted(w: F32_2D, v: F32_2D, x: F32_2D, total: F32_2D):
     i, k = kc.tid()
     for b in range(w.shape[1]):
         kc.atomic_add(total, k, b, w[k, b] * v[k, b] * x[i, b])
-
-
-@kc.kernel
-def product(a: F32_2D, b: F32_2D, c: F32_2D):
-    i, j = kc.tid()
-    total = 0.0
-    for k in range(a.shape[1]):
-        total += a[i, k] * b[k, j]
-    c[i, j] = total
 
 
 @kc.kernel

@@ -11,10 +11,9 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen.simd.cost_model import outer_loops, suits_loop_lanes
-from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
-from kernelcore.passes.autodiff.vjp import vjp
-from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.kernel_harness import adjoint_func
 from tests.helpers.vectorised.independent import WIDTHS, aggregated
 
 F32, F32_2D, I32 = kc.array1d[float], kc.array2d[float], kc.array1d[kc.int32]
@@ -50,19 +49,15 @@ def power(start: I32, w: F32, x: F32_2D, y: F32_2D):
         y[i, j] = found
 
 
-def adjoint(kernel: kc.Kernel) -> Func:
-    return optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
-
-
 def test_lanes_of_a_reversed_loop_add() -> None:
-    func = adjoint(aggregated)
+    func = adjoint_func(aggregated)
     assert [loop.adds for loop in outer_loops(func).values()] == [True]
     assert suits_loop_lanes(func)
 
 
 @pytest.mark.parametrize(
     "func",
-    [adjoint(row), optimize(total.func), adjoint(power)],
+    [adjoint_func(row), optimize(total.func), adjoint_func(power)],
     ids=["no loop inside", "forward", "products"],
 )
 def test_other_loops_keep_the_order_of_what_they_add(func: Func) -> None:
