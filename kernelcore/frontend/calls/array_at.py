@@ -57,7 +57,7 @@ def array_at(
             loc,
             _USAGE,
         )
-    return packed_array(scope, element, address, extents)
+    return packed_array(element, address, extents)
 
 
 def _extent(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:

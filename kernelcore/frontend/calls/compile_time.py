@@ -276,17 +276,20 @@ _MOST_COMPONENTS = 1024
 
 def makes_zeros(callee: object) -> bool:
     """Whether ``callee`` is ``kernelcore.zeros``."""
-    home = getattr(callee, "__module__", None), getattr(callee, "__name__", None)
-    return home == ("kernelcore.runtime.array.creation", "zeros")
+    return _home(callee) == ("kernelcore.runtime.array.creation", "zeros")
 
 
 def makes_array(callee: object) -> bool:
     """Whether ``callee`` is ``kernelcore.array``, or a dialect's."""
-    home = getattr(callee, "__module__", None), getattr(callee, "__name__", None)
-    return home in (
+    return _home(callee) in (
         ("kernelcore.runtime.array.array", "Array"),
         ("kernelcore.compat.warp.arrays", "array"),
     )
+
+
+def _home(callee: object) -> tuple[object, object]:
+    """The module and the name of a function or class; the runtime is not imported for them."""
+    return getattr(callee, "__module__", None), getattr(callee, "__name__", None)
 
 
 def zeros_type(args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None) -> Dense:

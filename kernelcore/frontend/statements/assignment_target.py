@@ -15,6 +15,7 @@ from kernelcore.frontend.values.array_view import (
     ArraySlice,
     ElementSlot,
     choose_slots,
+    load_slots,
     require_layout,
     select,
     slots,
@@ -35,7 +36,7 @@ from kernelcore.frontend.values.value import (
     Value,
     describe_type,
 )
-from kernelcore.ir.op import LOAD, STORE
+from kernelcore.ir.op import STORE
 from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayOf, Dense, Element, StructType, stored
 
@@ -50,8 +51,7 @@ class ElementTarget:
 
     def load(self, scope: Scope) -> Value:
         """The current value."""
-        scalars = [scope.builder.emit(LOAD, *s.operands) for s in self.slots]
-        return element_value(scope, self.type, iter(scalars))
+        return element_value(self.type, load_slots(scope, self.slots))
 
     def store(self, scope: Scope, value: Value, source: ast.expr, node: ast.AST) -> None:
         """Give it ``value``, which ``source`` was lowered to."""
@@ -231,8 +231,7 @@ def _inner(
             count = len(scalars_of(member))
             slots = owner.slots[start : start + count]
             if name == selection.key and isinstance(selection.type, ArrayOf):
-                scalars = [scope.builder.emit(LOAD, *s.operands) for s in slots]
-                return described_array(scope, selection.type, iter(scalars))
+                return described_array(selection.type, load_slots(scope, slots))
             if name == selection.key:
                 return replace(owner, type=selection.type, slots=slots)
             start += count

@@ -91,9 +91,12 @@ def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[Elemen
 
 def load(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Value:
     """The value of one element."""
-    positions = slots(scope, view, indices)
-    scalars = [scope.builder.emit(LOAD, *s.operands) for s in positions]
-    return element_value(scope, view.element, iter(scalars))
+    return element_value(view.element, load_slots(scope, slots(scope, view, indices)))
+
+
+def load_slots(scope: Scope, positions: Sequence[ElementSlot]) -> Iterator[Var]:
+    """The scalars at ``positions``, all of which are loaded at once."""
+    return iter([scope.builder.emit(LOAD, *s.operands) for s in positions])
 
 
 def require_layout(type_: Element, loc: SrcLoc | None) -> None:

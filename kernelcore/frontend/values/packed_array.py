@@ -40,9 +40,7 @@ from kernelcore.language.types import (
 _ADD = BINARY[ast.Add].op
 
 
-def packed_array(
-    scope: Scope, element: Element, address: Atom, extents: Sequence[Atom]
-) -> ArrayView:
+def packed_array(element: Element, address: Atom, extents: Sequence[Atom]) -> ArrayView:
     """The array of ``element`` and of ``extents``, which are integers, at ``address``, a uint64."""
     types = leaf_types(ArrayOf(element, len(extents)))
     arrays = [
@@ -74,23 +72,20 @@ def array_of(scope: Scope, array: Var | PackedArray | Hole) -> Var:
     )
 
 
-def element_value(scope: Scope, type_: Element, scalars: Iterator[Leaf]) -> Value:
+def element_value(type_: Element, scalars: Iterator[Leaf]) -> Value:
     """The value of an element of an array, of its scalars in memory."""
     if not isinstance(type_, StructType) or has_layout(type_):
         return build(type_, scalars)
-    return CompositeValue(type_, tuple(_member(scope, m, scalars) for _, m in type_.fields))
+    return CompositeValue(type_, tuple(_member(m, scalars) for _, m in type_.fields))
 
 
-def _member(scope: Scope, type_: Member, scalars: Iterator[Leaf]) -> Value:
-    return (
-        described_array(scope, type_, scalars)
-        if isinstance(type_, ArrayOf)
-        else element_value(scope, type_, scalars)
-    )
+def _member(type_: Member, scalars: Iterator[Leaf]) -> Value:
+    is_array = isinstance(type_, ArrayOf)
+    return described_array(type_, scalars) if is_array else element_value(type_, scalars)
 
 
-def described_array(scope: Scope, type_: ArrayOf, scalars: Iterator[Leaf]) -> ArrayView:
+def described_array(type_: ArrayOf, scalars: Iterator[Leaf]) -> ArrayView:
     """The array whose descriptor has ``scalars``."""
     assert isinstance(type_.element, Scalar | Dense | StructType)
     loaded = [s for s in islice(scalars, len(scalars_of(descriptor(type_)))) if isinstance(s, Var)]
-    return packed_array(scope, type_.element, loaded[0], loaded[1:])
+    return packed_array(type_.element, loaded[0], loaded[1:])
