@@ -22,6 +22,15 @@ ROUNDS = 21
 # Milliseconds over Python with NumPy; of the time of Warp; milliseconds; milliseconds over JAX.
 START_GOAL, WARP_GOAL, FURTHER_GOAL = 40.0, 0.3, 3.0
 JIT_GOAL = 200.0
+MIX = """\
+@lib.kernel
+def mix(x: lib.array(dtype=float), y: lib.array(dtype=float)):
+    i = lib.tid()
+    total = float(0.0)
+    for k in range(8):
+        total += lib.sin(x[i] * float(k)) * lib.exp(-x[i])
+    y[i] = total
+"""
 KERNELS = """
 import time
 import numpy as np
@@ -33,14 +42,7 @@ def scale(x: lib.array(dtype=float), y: lib.array(dtype=float), a: float):
     i = lib.tid()
     y[i] = 2.0 * x[i] + a
 
-@lib.kernel
-def mix(x: lib.array(dtype=float), y: lib.array(dtype=float)):
-    i = lib.tid()
-    total = float(0.0)
-    for k in range(8):
-        total += lib.sin(x[i] * float(k)) * lib.exp(-x[i])
-    y[i] = total
-
+{mix}
 x, y = {array}(np.ones(4, np.float32)), {array}(np.zeros(4, np.float32))
 lib.launch(scale, 4, [x], [y, 1.0], device="cpu")
 assert y{result}[0] == 3.0
@@ -60,18 +62,11 @@ MIX_OF_JNP = """
 def mix(x):
     return sum(jnp.sin(x * float(k)) * jnp.exp(-x) for k in range(8))
 """
-MIX_OF_OURS = """
-import kernelcore as kc
+MIX_OF_OURS = f"""
+import kernelcore as lib
 
-@kc.op(outputs="y")
-@kc.kernel
-def mix(x: kc.array(dtype=float), y: kc.array(dtype=float)):
-    i = kc.tid()
-    total = float(0.0)
-    for k in range(8):
-        total += kc.sin(x[i] * float(k)) * kc.exp(-x[i])
-    y[i] = total
-"""
+@lib.op(outputs="y")
+{MIX}"""
 WARP_SETUP = "lib.config.quiet = True\nlib.config.kernel_cache_dir = {!r}"
 PYTHON, NUMPY, OURS, WARP = "Python", "Python with NumPy", "kernelcore", "Warp"
 JAX, JAX_OURS = "jax.jit of jax.numpy", "jax.jit of a kernel"
@@ -87,8 +82,8 @@ def programs(folder: Path) -> dict[str, Path]:
     texts = {
         PYTHON: "",
         NUMPY: "import numpy",
-        OURS: KERNELS.format(module="kernelcore", setup="", array="", result=""),
-        WARP: KERNELS.format(module="warp", setup=setup, array=array, result=".numpy()"),
+        OURS: KERNELS.format(module="kernelcore", mix=MIX, setup="", array="", result=""),
+        WARP: KERNELS.format(module="warp", mix=MIX, setup=setup, array=array, result=".numpy()"),
         JAX: JITTED.format(kernel=MIX_OF_JNP),
         JAX_OURS: JITTED.format(kernel=MIX_OF_OURS),
     }

@@ -22,7 +22,7 @@ constexpr int64_t kTargetChunks = 64;
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
-// Where the additions of a chunk are gathered, its copies cost as much as so many rows do.
+// Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
 // Runs that take longer can be interrupted.

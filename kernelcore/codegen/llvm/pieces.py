@@ -26,7 +26,10 @@ _NO_LIMIT = 1 << 40
 
 
 def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
-    """Whether the loops of a launch have at least so many ``trips``, as i1; arguments are bound."""
+    """Whether every loop of a launch has at least ``trips`` iterations, as i1.
+
+    The arguments of the kernel are bound.
+    """
     result = "true"
     for bounds in found.bounds:
         is_long = e.op(f"icmp uge i32 {_trips(e, found, bounds)}, {trips}")
@@ -37,7 +40,7 @@ def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
 def emit_pieces(
     e: Emitter, found: GatheredSums, dims: Sequence[str], symbols: Sequence[str]
 ) -> None:
-    """Run the points from ``%begin`` to ``%end``, of which there are some.
+    """Run the points from ``%begin`` to ``%end``, at least one.
 
     Args:
         e: Emitter of single threads, with the arguments of the kernel bound.
@@ -103,7 +106,7 @@ def _element_bytes(array: Var) -> int:
 
 
 def _grid(e: Emitter, one: GatheredSum, dims: Sequence[str], trips: str) -> str:
-    """The launch grid of ``one``, whose loop has so many iterations."""
+    """The launch grid of ``one``, whose loop has ``trips`` iterations."""
     grid = e.slot(f"[{abi.GRID_BYTES} x i8], align 8")
     _copy(e, "%grid", grid, abi.GRID_BYTES)
     extents = [trips] if one.axis is None else [dims[one.axis], trips]
