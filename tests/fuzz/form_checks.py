@@ -25,11 +25,11 @@ from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.simd import gathering
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
-from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -93,7 +93,10 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
     chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
     shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes) if form else ()
     along = lane_axis_of(func, seed)
-    with patch.object(cpu, "other_axis", lambda _: along), unoptimised() if form else nullcontext():
+    with (
+        patch.object(gathering, "other_axis", lambda _: along),
+        unoptimised() if form else nullcontext(),
+    ):
         assert launch(func, args, grid, chunks, *shape) == abi.STATUS_OK
 
 
