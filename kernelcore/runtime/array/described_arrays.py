@@ -50,8 +50,10 @@ def held_by(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for one in cast("Sequence[Any]", value):
             yield from held_by(one)
-    elif isinstance(getattr(type(value), "kernel_type", None), StructType):
-        for name, member in value.kernel_type.fields:
+    elif isinstance(
+        struct := getattr(cast("object", type(value)), "kernel_type", None), StructType
+    ):
+        for name, member in struct.fields:
             field = getattr(value, name)
             if isinstance(member, StructType):
                 yield from held_by(field)
