@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import ml_dtypes
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from kernelcore.autograd.launch_plan import plan_of
 from kernelcore.autograd.records import LaunchRecord
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.types import Scalar, element_type

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.language.types import Scalar, element_type
 from kernelcore.launch.adjoint_kernel import Adjoint

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kernelcore.autograd.launch_plan import LaunchPlan
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.language.types import ArrayOf, ArrayType, StructType, element_type
 from kernelcore.launch.adjoint_kernel import Adjoint

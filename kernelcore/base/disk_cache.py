@@ -20,9 +20,9 @@ import sys
 import time
 import warnings
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred

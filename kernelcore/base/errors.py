@@ -5,11 +5,11 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
 
 # Few programs have errors.

@@ -7,10 +7,10 @@ import importlib.util
 import os
 import platform
 import sys
-from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any, cast
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.llvm import engine, lock
 
@@ -38,6 +38,11 @@ class Host:
         """How many float32 a register holds."""
         known = self.features.split(",")
         return 16 if "+avx512f" in known else 8 if "+avx" in known else 4
+
+    @property
+    def register_bytes(self) -> int:
+        """How many bytes a register holds."""
+        return 4 * self.float_lanes
 
     @property
     def least_masked_bytes(self) -> int:
@@ -70,7 +75,8 @@ def host() -> Host:
     if known is not None:
         return known
     found = _described()
-    disk.store(key, repr(astuple(found)).encode())
+    row = (found.triple, found.cpu, found.features, found.llvm_version)
+    disk.store(key, repr(row).encode())
     return found
 
 

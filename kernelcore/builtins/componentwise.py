@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.builtins.reference import evaluate
 from kernelcore.ir.op import Op

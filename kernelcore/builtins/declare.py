@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.builtins.componentwise import on_components
 from kernelcore.builtins.library import LIBRARY

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelcore.base.lazy import Deferred
 from kernelcore.builtins import spelling
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic
-from kernelcore.builtins.maths import (
-    error,
-    exponential,
-    hyperbolic,
-    inverse,
-    inverse_hyperbolic,
-    logarithm,
-    power,
-    root,
-    trigonometric,
-)
 from kernelcore.builtins.maths.entry import written
 from kernelcore.builtins.spelling import LIBRARY_ULP, elementary, spelled
 
+# A kernel needs few of them, and each is a module of coefficients.
+error = Deferred("kernelcore.builtins.maths.error")
+exponential = Deferred("kernelcore.builtins.maths.exponential")
+hyperbolic = Deferred("kernelcore.builtins.maths.hyperbolic")
+inverse = Deferred("kernelcore.builtins.maths.inverse")
+inverse_hyperbolic = Deferred("kernelcore.builtins.maths.inverse_hyperbolic")
+logarithm = Deferred("kernelcore.builtins.maths.logarithm")
+power = Deferred("kernelcore.builtins.maths.power")
+root = Deferred("kernelcore.builtins.maths.root")
+trigonometric = Deferred("kernelcore.builtins.maths.trigonometric")
+
 
 @builtin(
-    **written(trigonometric.sin),
+    **written(trigonometric, "sin"),
     grad={"x": "ct * cos(x)"},
     array=elementary("sin"),
 )
@@ -35,7 +36,7 @@ def sin(x: Float) -> Float:
 
 
 @builtin(
-    **written(trigonometric.cos),
+    **written(trigonometric, "cos"),
     grad={"x": "-ct * sin(x)"},
     array=elementary("cos"),
 )
@@ -44,7 +45,7 @@ def cos(x: Float) -> Float:
 
 
 @builtin(
-    **written(trigonometric.tan),
+    **written(trigonometric, "tan"),
     grad={"x": "ct * (1.0 + out * out)"},
     array=elementary("tan"),
 )
@@ -53,7 +54,7 @@ def tan(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse.asin),
+    **written(inverse, "asin"),
     grad={"x": "ct / sqrt(1.0 - x * x)"},
     array=elementary("asin"),
 )
@@ -62,7 +63,7 @@ def asin(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse.acos),
+    **written(inverse, "acos"),
     grad={"x": "-ct / sqrt(1.0 - x * x)"},
     array=elementary("acos"),
 )
@@ -71,7 +72,7 @@ def acos(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse.atan),
+    **written(inverse, "atan"),
     grad={"x": "ct / (1.0 + x * x)"},
     array=elementary("atan"),
 )
@@ -80,7 +81,7 @@ def atan(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse.atan2),
+    **written(inverse, "atan2"),
     grad={"y": "ct * x / (x * x + y * y)", "x": "-ct * y / (x * x + y * y)"},
     array=elementary("atan2"),
 )
@@ -88,18 +89,18 @@ def atan2(y: Float, x: Float) -> Float:
     """Angle in [-pi, pi] of the point ``(x, y)``."""
 
 
-@builtin(**written(hyperbolic.sinh), grad={"x": "ct * cosh(x)"})
+@builtin(**written(hyperbolic, "sinh"), grad={"x": "ct * cosh(x)"})
 def sinh(x: Float) -> Float:
     """Hyperbolic sine of ``x``."""
 
 
-@builtin(**written(hyperbolic.cosh), grad={"x": "ct * sinh(x)"})
+@builtin(**written(hyperbolic, "cosh"), grad={"x": "ct * sinh(x)"})
 def cosh(x: Float) -> Float:
     """Hyperbolic cosine of ``x``."""
 
 
 @builtin(
-    **written(hyperbolic.tanh),
+    **written(hyperbolic, "tanh"),
     grad={"x": "ct * (1.0 - out * out)"},
     array=elementary("tanh"),
 )
@@ -108,7 +109,7 @@ def tanh(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse_hyperbolic.asinh),
+    **written(inverse_hyperbolic, "asinh"),
     grad={"x": "ct / sqrt(x * x + 1.0)"},
     array=elementary("asinh"),
 )
@@ -117,7 +118,7 @@ def asinh(x: Float) -> Float:
 
 
 @builtin(
-    **written(inverse_hyperbolic.acosh),
+    **written(inverse_hyperbolic, "acosh"),
     grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"},
     array=elementary("acosh"),
 )
@@ -125,13 +126,13 @@ def acosh(x: Float) -> Float:
     """Inverse of ``cosh``, not negative; NaN below 1."""
 
 
-@builtin(**written(inverse_hyperbolic.atanh), grad={"x": "ct / (1.0 - x * x)"})
+@builtin(**written(inverse_hyperbolic, "atanh"), grad={"x": "ct / (1.0 - x * x)"})
 def atanh(x: Float) -> Float:
     """Inverse of ``tanh``; infinite at -1 and 1, NaN beyond."""
 
 
 @builtin(
-    **written(exponential.exp),
+    **written(exponential, "exp"),
     grad={"x": "ct * out"},
     array=elementary("exp"),
 )
@@ -139,23 +140,23 @@ def exp(x: Float) -> Float:
     """Exponential of ``x``."""
 
 
-@builtin(**written(exponential.exp2), grad={"x": "ct * out * 0.6931471805599453"})
+@builtin(**written(exponential, "exp2"), grad={"x": "ct * out * 0.6931471805599453"})
 def exp2(x: Float) -> Float:
     """2 raised to ``x``."""
 
 
-@builtin(**written(exponential.exp10), grad={"x": "2.302585092994046 * ct * out"})
+@builtin(**written(exponential, "exp10"), grad={"x": "2.302585092994046 * ct * out"})
 def exp10(x: Float) -> Float:
     """10 raised to ``x``."""
 
 
-@builtin(**written(exponential.expm1), grad={"x": "ct * (out + 1.0)"})
+@builtin(**written(exponential, "expm1"), grad={"x": "ct * (out + 1.0)"})
 def expm1(x: Float) -> Float:
     """``exp(x) - 1``, accurate near 0."""
 
 
 @builtin(
-    **written(logarithm.log),
+    **written(logarithm, "log"),
     grad={"x": "ct / x"},
     array=elementary("log"),
 )
@@ -164,7 +165,7 @@ def log(x: Float) -> Float:
 
 
 @builtin(
-    **written(logarithm.log2),
+    **written(logarithm, "log2"),
     grad={"x": "ct / (x * 0.6931471805599453)"},
     array=elementary("log2"),
 )
@@ -173,7 +174,7 @@ def log2(x: Float) -> Float:
 
 
 @builtin(
-    **written(logarithm.log10),
+    **written(logarithm, "log10"),
     grad={"x": "ct / (x * 2.302585092994046)"},
     array=elementary("log10"),
 )
@@ -182,7 +183,7 @@ def log10(x: Float) -> Float:
 
 
 @builtin(
-    **written(logarithm.log1p),
+    **written(logarithm, "log1p"),
     grad={"x": "ct / (1.0 + x)"},
     array=elementary("log1p"),
 )
@@ -201,7 +202,7 @@ def sqrt(x: Float) -> Float:
 
 
 @builtin(
-    **written(root.rsqrt),
+    **written(root, "rsqrt"),
     grad={"x": "-0.5 * ct * out / x"},
     array=spelled(float=spelling.reciprocal_root, ulp=LIBRARY_ULP),
 )
@@ -210,7 +211,7 @@ def rsqrt(x: Float) -> Float:
 
 
 @builtin(
-    **written(root.hypot),
+    **written(root, "hypot"),
     grad={
         "x": "where(out == 0.0, 0.0, ct * x / out)",
         "y": "where(out == 0.0, 0.0, ct * y / out)",
@@ -221,13 +222,13 @@ def hypot(x: Float, y: Float) -> Float:
     """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
 
 
-@builtin(**written(root.cbrt), grad={"x": "ct / (3.0 * out * out)"})
+@builtin(**written(root, "cbrt"), grad={"x": "ct / (3.0 * out * out)"})
 def cbrt(x: Float) -> Float:
     """Cube root of ``x``; the derivative at 0 is infinite."""
 
 
 @builtin(
-    **written(power.pow),
+    **written(power, "pow"),
     grad={
         "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",
@@ -238,21 +239,21 @@ def pow(x: Float, y: Float) -> Float:
     """``x`` raised to ``y``; the derivative by ``x`` is 0 at ``y == 0``, by ``y`` at ``x == 0``."""
 
 
-@builtin(**written(error.erf), grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
+@builtin(**written(error, "erf"), grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
 def erf(x: Float) -> Float:
     """Error function of ``x``."""
 
 
-@builtin(**written(error.erfc), grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"})
+@builtin(**written(error, "erfc"), grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"})
 def erfc(x: Float) -> Float:
     """``1 - erf(x)``, accurate for large ``x``."""
 
 
-@builtin(**written(trigonometric.degrees), grad={"x": "ct * 57.29577951308232"})
+@builtin(**written(trigonometric, "degrees"), grad={"x": "ct * 57.29577951308232"})
 def degrees(x: Float) -> Float:
     """Angle ``x`` in radians, in degrees."""
 
 
-@builtin(**written(trigonometric.radians), grad={"x": "ct * 0.017453292519943295"})
+@builtin(**written(trigonometric, "radians"), grad={"x": "ct * 0.017453292519943295"})
 def radians(x: Float) -> Float:
     """Angle ``x`` in degrees, in radians."""

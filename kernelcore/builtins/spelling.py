@@ -8,10 +8,10 @@ the array API, ``xp`` has ``scalar(t, value)``, an array without dimensions, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.language.types import Scalar
 
 # What frameworks' own elementary functions may err by, where a spelling allows them.

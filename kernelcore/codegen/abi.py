@@ -15,8 +15,8 @@ those of floats are appended to ``grid->log``, for the launcher to make in the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Var
 from kernelcore.language.types import MAX_ARRAY_DIMS, MAX_GRID_DIMS, ArrayType, Scalar
 

@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.digest import sha256
 from kernelcore.base.disk_cache import default_cache
 from kernelcore.base.errors import KernelCompileError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.gathering import choose_detours

@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, cast
 
+from kernelcore.base.dataclass import fields
 from kernelcore.base.errors import KernelError, SrcLoc
 from kernelcore.builtins import OPS
 from kernelcore.ir import op as grammar

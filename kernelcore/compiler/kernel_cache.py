@@ -9,13 +9,13 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.disk_cache import DiskCache, default_cache, key_of
 from kernelcore.base.host import host, package_text
 from kernelcore.base.lazy import Deferred

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.literal import is_like
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
+from kernelcore.base.lazy import Deferred
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import VectorStrategy
-from kernelcore.codegen.snippet import toolchain, translation_unit
+from kernelcore.codegen.snippet import translation_unit
 from kernelcore.codegen.target import cpu
 from kernelcore.compiler import perf_map
 from kernelcore.compiler.code_store import CPU, Compiled, symbol_of
@@ -22,6 +24,12 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.ir.snippet import Snippet
 from kernelcore.passes.autodiff.rules import without_rules
+
+# Few kernels call functions in C++.
+if TYPE_CHECKING:
+    from kernelcore.codegen.snippet import toolchain
+else:
+    toolchain = Deferred("kernelcore.codegen.snippet.toolchain")
 
 # Chooses strategies in place of the cost model; None leaves a kernel to it.
 Chooser = Callable[[Func], VectorStrategy | None]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError
 from kernelcore.codegen.analysis.work import Counts, Work, work_of
 from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
@@ -244,7 +244,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         _fusable(chosen.func),
         work,
         adjoint_report(chosen.func, work, flat),
-        launch_axes(chosen.func, flat),
+        launch_axes(chosen.func, flat, shape),
         measured,
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
@@ -257,7 +257,8 @@ def _gathered_arrays(found: Gathering) -> GatheredArrays:
 
 
 def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:
-    return accesses_in_blocks(blocks_of(func, strategy))
+    found = blocks_of(func, strategy)
+    return accesses_in_blocks({e: loop for e, loop in found.items() if loop.by_rows is None})
 
 
 def _fusable(func: Func) -> str:

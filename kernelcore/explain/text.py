@@ -51,6 +51,8 @@ def _strategy(e: Explanation) -> str:
         return f"gangs of {e.strategy.gang} threads in SIMD registers"
     if e.strategy.loop_lanes > 1:
         return f"one thread at a time, its loops {e.strategy.loop_lanes} iterations at once"
+    if e.strategy.packed_bytes:
+        return "one thread at a time, what it computes alike for several values in SIMD registers"
     return "one thread at a time, without SIMD registers"
 
 

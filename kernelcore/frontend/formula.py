@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.expression import lower_expr

@@ -18,10 +18,10 @@ Control flow is an Eqn with regions; what a loop carries are the parameters of i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import SrcLoc, labelled
 from kernelcore.language.types import Scalar, Type
 

@@ -13,9 +13,9 @@ Func, which is put in place where a derivative is made:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelGradError, KernelTypeError
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, OpKind

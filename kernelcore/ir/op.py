@@ -7,11 +7,11 @@ it is typed, evaluated, lowered and differentiated. The other kinds are the gram
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import TYPE_CLASSES, Scalar, Type
 

@@ -8,9 +8,9 @@ instance of a batch, are passed in this way. Its outputs are scalars.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum, Flag, auto
 
+from kernelcore.base.dataclass import dataclass, field, replace
 from kernelcore.base.errors import KernelGradError, KernelTypeError, SrcLoc
 from kernelcore.ir.core import Atom, Eqn, Var
 from kernelcore.ir.op import WRITES, OpKind

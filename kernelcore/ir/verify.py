@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import (
     FLOAT_PLACE,
     INTEGER_PLACE,

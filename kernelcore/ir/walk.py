@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.language.types import ArrayType

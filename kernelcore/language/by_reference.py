@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import ArrayOf, StructType, has_layout, type_of
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language import types
 from kernelcore.language.composite import Composite, value_class

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelSyntaxError, SrcLoc
 from kernelcore.language.annotations import (
     Wanted,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Dialect:
             language that stand for them. What they do not take is as in the kernel language.
         functions: By the names of Python's functions, such as 'round', what stands for them.
         module: What ``Kernel.module`` is, by the name of the Python module.
+        counts_back: Whether negative indices of arrays that are known count from the end.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Dialect:
     operators: Mapping[str, Function]
     functions: Mapping[str, Function]
     module: Callable[[str], Any] = sys.modules.get
+    counts_back: bool = False
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
         return pickling.found, (self.home, "DIALECT")

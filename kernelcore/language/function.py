@@ -6,11 +6,11 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language import source_check

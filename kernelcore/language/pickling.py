@@ -4,16 +4,16 @@ from __future__ import annotations
 import __future__
 
 import ast
-import hashlib
 import linecache
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
+from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelError, KernelSyntaxError
 from kernelcore.language.bound_names import MISSING
 from kernelcore.language.dialect import Dialect, written_in
@@ -112,7 +112,7 @@ class FunctionText:
 
     def function(self) -> FunctionType:
         """A function of this text, whose names stand for nothing yet."""
-        digest = hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
+        digest = sha256(self.text.encode(errors="surrogatepass")).hexdigest()
         file = f"{_FILE} {self.name} {digest[:16]}>"
         lines = self.text.splitlines(keepends=True)
         # The frontend reads the text again when the function is compiled.

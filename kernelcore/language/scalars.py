@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
 
 # Few programs have numbers of its types.

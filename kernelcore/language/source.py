@@ -7,10 +7,10 @@ import builtins
 import inspect
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, cast
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
 from kernelcore.language import bound_names
 from kernelcore.language.bound_names import MISSING

@@ -4,7 +4,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import hashlib
 import linecache
 import sys
 import textwrap
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 
 _FLAGS = __future__.annotations.compiler_flag
@@ -42,7 +42,7 @@ def function_of_text(
             remedy=f"apply @{decorator} to a function, or give the text of one",
         )
     text = textwrap.dedent(text).strip("\n") + "\n"
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
     file = f"<{decorator} of text {digest[:16]}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     definition = _definition(text, file, decorator)

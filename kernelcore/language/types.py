@@ -7,13 +7,13 @@ dimension, and an array of structs is one array per field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
 from kernelcore.language.scalars import PYTHON_SCALARS as PYTHON_SCALARS
 from kernelcore.language.scalars import SCALARS as SCALARS

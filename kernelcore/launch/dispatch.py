@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base import native
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import ArrayOf, float32

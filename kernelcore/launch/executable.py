@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base import native
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler import perf_map

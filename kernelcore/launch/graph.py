@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelcore._native import ArrayMemory
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.dispatch import argument_leaves, execute_leaves, is_element
 from kernelcore.runtime.device import Device

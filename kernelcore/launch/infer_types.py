@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.language.annotations import Open, Wanted, bound_of, wanted, words_of
 from kernelcore.language.definition import kernel_parameters

@@ -222,8 +222,8 @@ class Kernel:
             self.overloads.setdefault(chosen, self._variant(chosen))
         return self.overloads[chosen]
 
-    # Warp's name.
-    add_overload = overload
+    # Warp's names.
+    add_overload = get_overload = overload
 
     def current(self) -> Kernel:
         """The version for the names around the kernel and for the settings.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.literal import is_like
 from kernelcore.compiler.kernel_cache import recall

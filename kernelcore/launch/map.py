@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import linecache
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.builtins import Builtin
@@ -208,7 +208,7 @@ def _kernel(
         f"    {', '.join(f'{n}[{index}]' for n in outputs)} = function({', '.join(passed)})\n"
     )
     # Kept for error messages; the same text has the same name.
-    file = f"<kernelcore map {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    file = f"<kernelcore map {sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {"Any": Any, "tid": tid, "function": callee}
     exec(compile(text, file, "exec"), names)

@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, KernelCompileError, KernelError
 from kernelcore.codegen.target import cpu
 from kernelcore.codegen.target.worker import Worker

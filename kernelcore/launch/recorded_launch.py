@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred

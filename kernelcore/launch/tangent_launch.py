@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.flatten import leaf_names

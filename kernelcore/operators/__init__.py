@@ -56,11 +56,13 @@ from kernelcore.operators.extremum import (
 from kernelcore.operators.fusion import Arithmetic, Fuse, computed, fits, is_fused, require_fusable
 from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
+from kernelcore.operators.in_place import in_place
 from kernelcore.operators.launch_split import (
     AxisSplit,
     axis_splits,
     is_launch_of_parts,
     local_operation,
+    shaped_splits,
     sized_local_operation,
     usable_splits,
 )

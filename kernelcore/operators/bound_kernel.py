@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.compiler.launch_descriptor import Role
 from kernelcore.ir.core import Atom
 from kernelcore.ir.op import MESSAGES

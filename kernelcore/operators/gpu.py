@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 
 from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM, config
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelDeviceError
 from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE, FORWARD_COMPATIBLE
 from kernelcore.compiler.code_store import Compiled

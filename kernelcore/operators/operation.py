@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property

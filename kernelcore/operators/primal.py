@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func, Var

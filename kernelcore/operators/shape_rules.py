@@ -11,9 +11,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import SupportsIndex
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.ir.core import Var
 from kernelcore.language.flatten import leaf_names

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
 from kernelcore.base.config import MAX_BLOCK_DIM
+from kernelcore.base.dataclass import dataclass, field, fields, replace
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.flatten import leaf_names
 from kernelcore.launch.kernel import Kernel

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Protocol
 
+from kernelcore.base.dataclass import replace
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Atom, Func
 from kernelcore.passes.access.effects import AccessMap

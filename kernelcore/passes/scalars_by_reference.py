@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOAD
 from kernelcore.language.types import ArrayType, Scalar

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Argument, instantiate

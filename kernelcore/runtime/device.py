@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, KernelDeviceError, SrcLoc
 from kernelcore.runtime.cpu_stream import CpuEvent, CpuStream
 

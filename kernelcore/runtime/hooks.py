@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernelcore._native import ArrayMemory
+from kernelcore.base.dataclass import dataclass
 from kernelcore.runtime.device import Device
 
 

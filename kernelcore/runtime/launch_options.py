@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.runtime.device import Device, require_device
 from kernelcore.runtime.stream import Stream

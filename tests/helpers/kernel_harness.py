@@ -63,6 +63,7 @@ def launch(
     loop_lanes: int = 1,
     tile_rows: int = 1,
     least_masked_bytes: int = 1,
+    packed_bytes: int = 0,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
@@ -71,9 +72,9 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = (
-        None if lanes is None else VectorStrategy(lanes, loop_lanes, tile_rows, least_masked_bytes)
-    )
+    form = None
+    if lanes is not None:
+        form = VectorStrategy(lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes)
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank
@@ -133,11 +134,13 @@ def agree(
     loop_lanes: int = 1,
     tile_rows: int = 1,
     least_masked_bytes: int = 1,
+    packed_bytes: int = 0,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = copies(args), copies(args)
     interpreter.run(func, interpreted, dims)
-    status = launch(func, compiled, dims, chunks, lanes, loop_lanes, tile_rows, least_masked_bytes)
+    form = (lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes)
+    status = launch(func, compiled, dims, chunks, *form)
     assert status == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from kernelcore.builtins.lowering import Lower
-from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.builtins.maths.emission import lowered
-from kernelcore.builtins.maths.evaluation import evaluated
+from kernelcore.base.lazy import Deferred
+from kernelcore.builtins.lowering import Emit, Lower
+from kernelcore.language.types import Scalar
+
+if TYPE_CHECKING:
+    from kernelcore.builtins.maths import emission, evaluation
+else:
+    emission = Deferred("kernelcore.builtins.maths.emission")
+    evaluation = Deferred("kernelcore.builtins.maths.evaluation")
 
 
 class Meaning(TypedDict):
@@ -18,6 +23,16 @@ class Meaning(TypedDict):
     ref: Callable[..., Any]
 
 
-def written(function: Callable[..., Value]) -> Meaning:
-    """``function`` as code, and as what constant folding and host calls compute."""
-    return {"lower": lowered(function), "ref": evaluated(function)}
+def written(module: Deferred, name: str) -> Meaning:
+    """Function ``name`` of ``module``, as code and as constant folding and host calls compute it.
+
+    The module is imported when a program needs the function.
+    """
+
+    def lower(e: Emit, t: Scalar, *operands: str) -> str:
+        return emission.lowered(getattr(module, name))(e, t, *operands)
+
+    def ref(*operands: Any) -> Any:
+        return evaluation.evaluated(getattr(module, name))(*operands)
+
+    return {"lower": lower, "ref": ref}

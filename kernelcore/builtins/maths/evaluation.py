@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.language.types import FLOATS, Scalar, float32, float64
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.constants import LN2, LOG10_2, halves
 from kernelcore.language.types import Scalar, float32, float64, int32, int64

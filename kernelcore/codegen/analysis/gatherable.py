@@ -7,8 +7,8 @@ thread that knows the launch index, or was computed before the loop.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import MESSAGES, REPEATABLE, WRITES, AddForm, OpKind

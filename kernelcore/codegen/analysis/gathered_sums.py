@@ -18,8 +18,8 @@ gets what the threads of a piece add to it, in the order of the threads, as one 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.gatherable import Addition, Source

@@ -7,10 +7,10 @@ terms are added in the order of iterations, so that sums keep their bits.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.arithmetic import add, neg, sub
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen.analysis.component_groups import (

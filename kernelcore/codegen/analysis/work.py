@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import instructions_of, slow_instructions

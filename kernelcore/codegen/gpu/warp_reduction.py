@@ -8,8 +8,7 @@ them adds the total of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen.analysis.uniformity import lane_strides, stride_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.llvm.emitter import Emitter
 
 

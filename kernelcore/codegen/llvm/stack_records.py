@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_paths

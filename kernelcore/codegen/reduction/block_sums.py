@@ -11,9 +11,9 @@ gets the same total, in one access for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import element_in_row
 from kernelcore.codegen.llvm import memory

@@ -7,9 +7,9 @@ takes much longer where their code is inlined at every addition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins import float16
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES

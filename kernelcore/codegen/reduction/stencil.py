@@ -8,8 +8,8 @@ which is also how they are loaded again by the gang that has its place there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of

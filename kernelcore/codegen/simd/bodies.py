@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sums
 from kernelcore.codegen.analysis.uniformity import lane_strides

@@ -7,8 +7,8 @@ them; the points before and behind them, and rows of arrays that are not packed,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
 

@@ -11,8 +11,8 @@ Along axis 0 they share these, and all ``i`` use the same rows for one ``k`` aft
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
 from kernelcore.codegen.simd.cost_model import (
     MAX_EQNS_OF_WIDE_VALUES,

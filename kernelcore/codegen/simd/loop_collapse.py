@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.simd.grid_loop import unravel

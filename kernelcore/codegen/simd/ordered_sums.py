@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import nothing_added

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.llvm.memory import (

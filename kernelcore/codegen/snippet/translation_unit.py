@@ -8,9 +8,9 @@ The text is compiled by the system's compiler (``toolchain.py``) for this proces
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 from kernelcore.base import disk_cache
 from kernelcore.base.errors import KernelCompileError
@@ -224,4 +224,6 @@ def _cxx(dtype: Scalar) -> str:
 
 @cache
 def _prelude(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    # Not pathlib: every process that compiles would wait for its import.
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()

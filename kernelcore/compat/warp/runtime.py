@@ -6,13 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import kernelcore as kc
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import refuse_unknown
 from kernelcore.language.types import INTEGERS, AnyFloat, AnyNumber, TypeClass

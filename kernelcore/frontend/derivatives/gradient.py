@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
 from kernelcore.frontend.calls.overloads import argument, resolve

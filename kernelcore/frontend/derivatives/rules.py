@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.frontend.calls.overloads import source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_adjoint_variables

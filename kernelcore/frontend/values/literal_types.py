@@ -12,12 +12,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, TypeVar
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.builtins.reference import as_scalar, is_narrow, nearest
 from kernelcore.ir.builder import Builder

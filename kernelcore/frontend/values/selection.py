@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError, SrcLoc, suggestion
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.apply import index

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import (
     KernelFiniteError,
     KernelIndexError,

@@ -9,12 +9,12 @@ import builtins
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import FrameType
 from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import replace
 from kernelcore.builtins import OPS
 from kernelcore.builtins.declare import Builtin
 from kernelcore.builtins.library import LIBRARY

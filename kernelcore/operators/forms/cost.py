@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.analysis.work import Counts, work_of
 from kernelcore.language.types import ArrayType, Scalar
 from kernelcore.operators.operation import Operation, evaluate

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.operators.forms.base import Form, Run, results_type

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank, write_back

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.threads import cached_property
 from kernelcore.language.flatten import leaf_types, named_leaves

@@ -12,9 +12,9 @@ as operators of its framework, which differentiates, batches and schedules them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.threads import cached_property
 from kernelcore.language.bound_names import BoundNames
 from kernelcore.operators.operation import Extent, Operand, Operation, Result

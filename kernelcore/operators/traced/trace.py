@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelArgumentError, KernelError
 from kernelcore.ir.core import Func
 from kernelcore.language.bound_names import BoundNames

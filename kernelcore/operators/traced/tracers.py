@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError, KernelAttributeError
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
 from kernelcore.operators.operation import Extent, Shape

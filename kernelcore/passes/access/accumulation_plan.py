@@ -9,10 +9,10 @@ per thread, and which part of the array a chunk can reach.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import prod
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.op import WRITES, OpKind
 from kernelcore.ir.walk import array_type

@@ -8,9 +8,9 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from kernelcore.base.dataclass import dataclass, field, replace
 from kernelcore.builtins import arithmetic, logic
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence, Set
-from dataclasses import dataclass
 from itertools import permutations, product
 from typing import NamedTuple
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, REPEATABLE, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.arithmetic import add, range_len, sub
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var

@@ -7,9 +7,9 @@ with literal indices behind it, and computes them by operations that frameworks 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import SrcLoc
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.builtins.spelling import Spelling, conversion_keeps_bits

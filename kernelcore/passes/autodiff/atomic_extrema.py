@@ -8,8 +8,8 @@ tied values, which has derivatives.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.builtins.arithmetic import max as max_builtin
 from kernelcore.builtins.arithmetic import min as min_builtin
 from kernelcore.builtins.arithmetic import mul

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.ir.core import Eqn, Func, Region, Var
 
 

@@ -8,8 +8,7 @@ and the reverse sweep, which runs the iterations backwards, pops it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
+from kernelcore.base.dataclass import dataclass, field, replace
 from kernelcore.builtins.arithmetic import add
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var

@@ -8,8 +8,8 @@ value that an iteration in between carried is the final one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.arithmetic import max as max_builtin
 from kernelcore.builtins.arithmetic import min as min_builtin
 from kernelcore.builtins.logic import equal, greater, not_equal, where

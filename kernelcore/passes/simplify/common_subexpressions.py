@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import REPEATABLE, WRITES, OpKind
 from kernelcore.ir.walk import replace_body, substitute

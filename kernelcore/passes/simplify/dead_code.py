@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import MESSAGES, READS, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import LEADING, keep_slots, replace_body, substitute

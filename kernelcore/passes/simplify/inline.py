@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.derivative_rules import instantiate, rules_of
 from kernelcore.ir.op import OpKind

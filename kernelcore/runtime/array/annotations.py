@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Literal, cast, get_args, get_origin
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import (
     MAX_ARRAY_DIMS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.compat.warp.port.names import is_module
 
 HOME = "kernelcore.compat.warp"

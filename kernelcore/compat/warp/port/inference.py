@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError
 from kernelcore.builtins.declare import Builtin
 from kernelcore.compat.warp.port.names import value_of

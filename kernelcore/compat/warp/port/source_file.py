@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError
 from kernelcore.builtins.declare import Builtin
 from kernelcore.compat.warp.port.imports import Imports, read_imports

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.language.composite import value_class
 from kernelcore.language.scalars import scalar_of_numpy
 from kernelcore.language.types import Dense, Scalar, boolean, float32, int32, type_of
