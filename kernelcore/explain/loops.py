@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import (
@@ -21,14 +21,15 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import INDEPENDENT_LANES, LOOP_LANES
-from kernelcore.codegen.simd.row_blocks import BLOCK
-from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.codegen.simd.row_transfer import BLOCK
+from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import walk_eqns, walk_paths
 
 _IN_BLOCKS = f"all lanes of a gang iterate together, along rows in blocks of {BLOCK} iterations"
-
+_BY_ROWS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, lane after lane of a gang"
+_IN_PARTS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once"
 _OUTER = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, with the loops inside"
 _INSIDE = "for all iterations of the loop around it at once"
 
@@ -56,19 +57,26 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     """The loops of ``func``, compiled with ``strategy``, in program order."""
     strides = lane_strides(func) if strategy.gang > 1 else None
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
-    dependences = loop_dependences(func)
+    dependences, in_parts = loop_dependences(func), loops_in_parts(func)
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
             continue
         depth = sum(around.op.kind in LOOPS for around, _ in path)
         if strides is not None:
-            how = _IN_BLOCKS if eqn in in_blocks else _of_gangs(eqn, strides)
+            along = in_blocks.get(eqn)
+            how = _of_gangs(eqn, strides) if along is None else _along_rows(along)
             why = ""
+        elif eqn in in_parts:
+            how, why = _IN_PARTS, ""
         elif eqn in outer or any(around in outer for around, _ in path):
             how, why = _OUTER if eqn in outer else _INSIDE, ""
         else:
             how, why = _of_threads(eqn, strategy, dependences.get(eqn))
         yield Loop(eqn.loc, depth, how, why, trips.get(eqn))
+
+
+def _along_rows(loop: BlockedLoop) -> str:
+    return _IN_BLOCKS if loop.by_rows is None else _BY_ROWS
 
 
 def _of_gangs(eqn: Eqn, strides: Strides) -> str:
@@ -99,7 +107,7 @@ def _of_threads(
 
 
 def blocks_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, BlockedLoop]:
-    """The loops that gangs run in blocks of iterations."""
+    """The loops that gangs run along rows."""
     return blocked_loops(func, lane_strides(func)) if strategy.gang > 1 else {}
 
 
@@ -111,7 +119,11 @@ def outer_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, IndependentLo
 def lane_strides_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, Strides]:
     """For the accesses whose lanes run together, by how much values grow from lane to lane."""
     if strategy.gang > 1:
-        return dict.fromkeys(walk_eqns(func.body), lane_strides(func))
+        along = dict.fromkeys(walk_eqns(func.body), lane_strides(func))
+        for loop in blocks_of(func, strategy).values():
+            if loop.by_rows is not None:
+                along |= dict.fromkeys(walk_eqns(loop.by_rows.body), loop.by_rows.strides)
+        return along
     if strategy.loop_lanes == 1:
         return {}
     found: dict[Eqn, Strides] = {}

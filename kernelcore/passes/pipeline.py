@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kernelcore.base.config import config
+from kernelcore.base.lazy import Deferred
 from kernelcore.ir.core import Func
 from kernelcore.passes.access.accumulation_plan import mark_owned, plan_accumulations
 from kernelcore.passes.autodiff.gradient import expand_gradients
 from kernelcore.passes.autodiff.rules import without_rules
-from kernelcore.passes.bounds_checks import check_bounds
-from kernelcore.passes.finite_checks import check_finite
 from kernelcore.passes.simplify.common_subexpressions import merge_equal
 from kernelcore.passes.simplify.dead_code import dce, without_checks
 from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
+
+# Few programs ask for checks.
+if TYPE_CHECKING:
+    from kernelcore.passes import bounds_checks, finite_checks
+else:
+    bounds_checks = Deferred("kernelcore.passes.bounds_checks")
+    finite_checks = Deferred("kernelcore.passes.finite_checks")
 
 
 def normalize(func: Func) -> Func:
@@ -29,8 +37,8 @@ def with_checks(func: Func) -> Func:
     """``func`` with the checks that settings ask for, and no others."""
     func = without_checks(func)
     if config.checks_bounds:
-        func = check_bounds(func)
-    return check_finite(func) if config.check_finite else func
+        func = bounds_checks.check_bounds(func)
+    return finite_checks.check_finite(func) if config.check_finite else func
 
 
 def tidy(func: Func) -> Func:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kernelcore.base.errors import CHECKS, KernelAssertionError, KernelError, SrcLoc, filled
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
+from kernelcore.codegen.simd.strategy import loops_in_parts
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.ir.snippet import Variant, no_tangent, snippet_of
 from kernelcore.language.types import ArrayType, Scalar
+from tests.helpers.carried_values import InOrder, InParts
 from tests.helpers.printed_text import formatted, shown
 from tests.helpers.snippet_host_call import passed, snippet_function
 
@@ -44,8 +46,7 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
     """
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
-    body = _Compiler(point).region(func.body)
-    env = _bind(func, args)
+    body, env = _Compiler(point, loops_in_parts(func)).region(func.body), _bind(func, args)
     with np.errstate(all="ignore"):
         for index in np.ndindex(dims) if points is None else points:
             point[:] = index
@@ -98,8 +99,8 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
 class _Compiler:
     """Turns regions into closures over an environment; ``point`` is the current grid point."""
 
-    def __init__(self, point: Point) -> None:
-        self._point = point
+    def __init__(self, point: Point, in_parts: Collection[Eqn] = ()) -> None:
+        self._point, self._in_parts = point, in_parts
         self._makers: Mapping[OpKind, Callable[[Eqn], Step]] = {
             OpKind.PURE: self._pure,
             OpKind.CAST: self._cast,
@@ -324,16 +325,17 @@ class _Compiler:
         index, *carried = body.params
         assert isinstance(index.type, Scalar)
         make = index.type.numpy.type
-        bounds, init = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:])
+        bounds, init, adds = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:]), eqn in self._in_parts
 
         def step(env: Env) -> None:
             start, stop, stride = (int(get(env)) for get in bounds)
-            values = tuple([get(env) for get in init])
-            for k in range(trip_count(start, stop, stride)):
+            trips, values = trip_count(start, stop, stride), [get(env) for get in init]
+            kept = InParts(values, carried, trips, stride) if adds else InOrder(values)
+            for k in range(trips):
                 env[index] = make(start + k * stride)
-                env.update(zip(carried, values, strict=True))
-                values = run(env)
-            env.update(zip(outs, values, strict=True))
+                env.update(zip(carried, kept.before(k), strict=True))
+                kept.keep(k, run(env))
+            env.update(zip(outs, kept.after(), strict=True))
 
         return step
 

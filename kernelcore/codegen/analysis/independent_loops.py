@@ -9,9 +9,9 @@ what a derivative adds is not the user's.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
@@ -65,6 +65,42 @@ def independent_loops(func: Func, least_trips: int) -> Mapping[Eqn, IndependentL
         if loop is not None:
             found[eqn] = loop
     return found
+
+
+def independent_elements(loop: Eqn) -> IndependentLoop | None:
+    """``loop`` if its iterations are independent, and each writes adjacent elements of its own.
+
+    No thread needs another one for its iterations, so a gang may run them as lanes, a thread after
+    the other. A loop that runs another one backwards may carry sums of terms, and add once to
+    elements that threads share.
+    """
+    (body,), step = loop.regions, loop.inputs[2]
+    if not isinstance(step, Const) or step.value not in (1, -1):
+        return None
+    is_reversed, eqns = ENDS_TOGETHER in loop.attrs, list(walk_eqns(body))
+    shared = [e for e in eqns if _is_addition(e) and not _is_own_addition(e)]
+    if (shared or body.params[1:]) and not (is_reversed and _carries_sums(body)):
+        return None
+    if any(e.op.kind not in _KINDS and not _is_addition(e) for e in eqns):
+        return None
+    if any(e.op.kind is OpKind.FOR for e in eqns):
+        return None
+    accesses, strides = [e for e in eqns if e.op.kind in ACCESSES], iteration_strides(body, 1)
+    written = dict.fromkeys(e.inputs[0] for e in accesses if e.op.kind is not OpKind.LOAD)
+    if not all(_is_adjacent(e, strides) for e in accesses) or not atoms_in(body).isdisjoint(
+        e.out for e in eqns if _is_addition(e)
+    ):
+        return None
+    if not written or not all(_is_decided(accesses, a, body.params) for a in written):
+        return None
+    if any(sum(e.inputs[0] is one.inputs[0] for e in accesses) > 1 for one in shared):
+        return None
+    adds = bool(shared or body.params[1:])
+    return IndependentLoop(body, int(step.value), adds, strides, ())
+
+
+def _is_own_addition(eqn: Eqn) -> bool:
+    return _is_addition(eqn) and form_of(eqn) is AddForm.OWNED
 
 
 def _may_have(loop: Eqn, trips: int) -> bool:
@@ -121,8 +157,13 @@ def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
     return (
         added.isdisjoint(accessed)
         and used.isdisjoint(e.out for e in eqns if _is_addition(e))
-        and all(map(partial(_is_sum, body), body.params[1:], body.yields))
+        and _carries_sums(body)
     )
+
+
+def _carries_sums(body: Region) -> bool:
+    """Whether all that a loop with ``body`` carries are sums of terms."""
+    return all(map(partial(_is_sum, body), body.params[1:], body.yields))
 
 
 def _is_addition(eqn: Eqn) -> bool:

@@ -3,19 +3,22 @@
 Neighbouring threads access elements that are a row apart, but each thread's own are adjacent from
 iteration to iteration. A gang takes such a loop in blocks of iterations: it loads the next elements
 of each row at once, and transposes them in registers (``simd/row_blocks.py``). What all lanes add
-to one element per iteration is added up for a block, too (``reduction/block_sums.py``).
+to one element per iteration is added up for a block, too (``reduction/block_sums.py``). If the
+iterations are independent, the gang goes along one row after the other (``simd/row_by_row.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.reference import is_narrow, trip_count
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_elements
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
+from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.index_offsets import definitions, position_of
 
@@ -62,6 +65,7 @@ class BlockedLoop:
         apart: Pairs of arrays, one that a stream writes and another that the loop accesses, which
             must share no memory.
         equal: Such pairs which may be one array, too.
+        by_rows: Its iterations as lanes, where a gang goes along one row after the other instead.
     """
 
     streams: tuple[RowStream, ...]
@@ -70,6 +74,7 @@ class BlockedLoop:
     indices: tuple[Eqn, ...]
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...]
+    by_rows: IndependentLoop | None = None
 
 
 def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
@@ -136,7 +141,33 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
     pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
-    return BlockedLoop(tuple(alone), sums, scatters, indices, apart, equal)
+    return BlockedLoop(
+        tuple(alone),
+        sums,
+        scatters,
+        indices,
+        apart,
+        equal,
+        _by_rows(loop, alone, accesses, strides),
+    )
+
+
+def _by_rows(
+    loop: Eqn, streams: Sequence[RowStream], accesses: Sequence[Eqn], strides: Strides
+) -> IndependentLoop | None:
+    """The iterations of ``loop`` as lanes, if it stores to rows of threads alone."""
+    carried, own = loop.regions[0].params[1:], {stream.array for stream in streams}
+    written = [eqn for eqn in accesses if eqn.op.kind in WRITES and eqn.inputs[0] not in own]
+    if any(e.op.kind is not OpKind.ATOMIC_ADD or form_of(e) is not AddForm.SHARED for e in written):
+        return None
+    if any(stride_of(strides, v) not in (0, None) for v in carried) or any(map(_is_short, carried)):
+        return None
+    return independent_elements(loop)
+
+
+def _is_short(value: Var) -> bool:
+    """Whether sums of the type of ``value`` round, or wrap, in other than 32 and 64 bits."""
+    return not isinstance(value.type, Scalar) or value.type.bits < 32
 
 
 def _is_long(loop: Eqn) -> bool:

@@ -7,7 +7,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_stopped
-from kernelcore.codegen.simd import masked_control, row_blocks
+from kernelcore.codegen.simd import masked_control, pack_code, partial_sums, row_blocks
 from kernelcore.codegen.simd.loop_vectorize import (
     emit_independent_iterations,
     emit_vector_iterations,
@@ -37,6 +37,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
         return masked_control.emit_for(e, eqn)
     if row_blocks.has_blocks(e, eqn):
         return row_blocks.emit_for(e, eqn)
+    if eqn in e.loops_in_parts:
+        return partial_sums.emit_for(e, eqn, e.loops_in_parts[eqn])
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     integer = scalar_type(index)
@@ -49,20 +51,35 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
         first, entries = emit_independent_iterations(e, eqn, (first, limit, by), entries)
     with e.at(1):
         count = trip_count(e, integer, first, limit, by)
+    vectors = e.packing.carried.get(eqn, ())
+    apart = [k for k in range(len(carried)) if not any(k in places for places in vectors)]
+    init = [[eqn.inputs[3 + k] for k in places] for places in vectors]
+    wide_entries = [pack_code.vector(e, given) for given in init]
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
-    phis = bind_phis(e, carried, entries, before)
+    phis = bind_phis(e, [carried[k] for k in apart], [entries[k] for k in apart], before)
+    wide = phis_of(e, [pack_code.type_of(given) for given in init], (wide_entries, before))
     e.branch(e.op(f"icmp ult {ty} {counter}, {count}"), body_label, done)
     e.start_block(body_label)
     e.bind(index, position)
-    e.region(body)
-    add_edges(e, phis, e.values(body.yields, carried), e.block)
+    with e.inside():
+        for phi, places in zip(wide, vectors, strict=True):
+            pack_code.spread(e, phi, [carried[k] for k in places])
+        e.lines(body)
+        like = [carried[k] for k in apart]
+        add_edges(e, phis, e.values([body.yields[k] for k in apart], like), e.block)
+        following = [pack_code.vector(e, [body.yields[k] for k in places]) for places in vectors]
+        add_edges(e, wide, following, e.block)
     e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
     e.start_block(done)
-    return phis
+    found = dict(zip(apart, phis, strict=True))
+    for phi, places in zip(wide, vectors, strict=True):
+        outputs = [eqn.outputs[k] for k in places]
+        found.update(zip(places, pack_code.spread(e, phi, outputs), strict=True))
+    return [found[k] for k in range(len(carried))]
 
 
 def emit_while(e: Emitter, eqn: Eqn) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kernelcore.base import native
+from kernelcore.base.dataclass import dataclass, field, replace
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.analysis.component_groups import ComponentGroups
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
+from kernelcore.codegen.analysis.packs import Pack, Packing
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm.stack_records import Member
@@ -111,6 +112,9 @@ class Emitter:
         vector_loops: The loops to vectorise in the body being emitted.
         blocked_loops: The loops along rows in the body being emitted.
         independent_loops: The loops whose iterations become lanes, with the loops inside.
+        loops_in_parts: The loops whose sums have a part per lane, where their iterations are lanes
+            (``simd/partial_sums.py``).
+        in_lane_order: Additions to one element that lanes make one after the other.
         row_buffers: Where the block being emitted keeps the elements of an access.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
@@ -120,6 +124,8 @@ class Emitter:
         stacks: The stacks of the kernel, ``records`` the ones that others share.
         top_records: Of such a one, the address of the record last pushed or popped.
         component_groups: Components of elements that have been loaded as a whole.
+        packing: Where a single thread computes with vectors; ``emit_pack`` emits one of them.
+        joined: The vectors that hold the values of these atoms.
     """
 
     def __init__(
@@ -141,6 +147,8 @@ class Emitter:
         self.vector_loops: Mapping[Eqn, VectorLoop] = {}
         self.blocked_loops: Mapping[Eqn, BlockedLoop] = {}
         self.independent_loops: Mapping[Eqn, IndependentLoop] = {}
+        self.loops_in_parts: Mapping[Eqn, IndependentLoop] = {}
+        self.in_lane_order: frozenset[Eqn] = frozenset()
         self.row_buffers: dict[Eqn, str] = {}
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None
@@ -150,6 +158,9 @@ class Emitter:
         self.records: dict[int, StackValue] = {}
         self.top_records: dict[tuple[int, OpKind], str] = {}
         self.component_groups: dict[Eqn, str] = {}
+        self.packing = Packing()
+        self.emit_pack: Callable[[Emitter, Pack], None] | None = None
+        self.joined: dict[tuple[Atom, ...], str] = {}
         self.lane_facts = gang
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
@@ -230,13 +241,14 @@ class Emitter:
         vectors: Mapping[Eqn, VectorLoop],
         blocked: Mapping[Eqn, BlockedLoop],
         independent: Mapping[Eqn, IndependentLoop] = MappingProxyType({}),
+        in_parts: Mapping[Eqn, IndependentLoop] = MappingProxyType({}),
     ) -> Generator[None]:
         """Emit these loops inside as vectors of iterations, or in blocks along rows."""
-        saved = self.vector_loops, self.blocked_loops, self.independent_loops
+        saved = self.vector_loops, self.blocked_loops, self.independent_loops, self.loops_in_parts
         self.vector_loops, self.blocked_loops = vectors, blocked
-        self.independent_loops = independent
+        self.independent_loops, self.loops_in_parts = independent, in_parts
         yield
-        self.vector_loops, self.blocked_loops, self.independent_loops = saved
+        self.vector_loops, self.blocked_loops, self.independent_loops, self.loops_in_parts = saved
         self.row_buffers.clear()
 
     @property
@@ -308,8 +320,24 @@ class Emitter:
 
     def region(self, region: Region) -> None:
         """Emit ``region``, whose parameters are bound."""
-        for eqn in region.eqns:
-            self.eqn(eqn)
+        with self.inside():
+            self.lines(region)
+
+    def lines(self, region: Region) -> None:
+        """Emit ``region``, of whose vectors what follows knows."""
+        for item in self.packing.regions.get(region, region.eqns):
+            if isinstance(item, Eqn):
+                self.eqn(item)
+            elif self.emit_pack is not None:
+                self.emit_pack(self, item)
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Emit code inside that may not run: vectors made there are not known behind it."""
+        saved = self.joined
+        self.joined = dict(saved)
+        yield
+        self.joined = saved
 
     def eqn(self, eqn: Eqn) -> None:
         """Emit ``eqn`` and bind its outputs; a single output decides of how many lanes it is."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
@@ -37,10 +37,11 @@ from kernelcore.codegen.llvm.packed import component_strides
 from kernelcore.codegen.llvm.points import emit_points, with_facts_of_gangs
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
-from kernelcore.codegen.simd.cost_model import is_straight
+from kernelcore.codegen.simd import pack_code
+from kernelcore.codegen.simd.cost_model import is_straight, packs
 from kernelcore.codegen.simd.gathering import Gathering
 from kernelcore.codegen.simd.lane_axis import OtherAxis
-from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
+from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy, loops_in_parts
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Eqn, Func, Var
@@ -176,6 +177,8 @@ class _Target:
             facts = with_facts_of_gangs(func, facts)
         e = Emitter(lanes, HANDLERS, facts)
         e.lanes = 1
+        if strategy.packed_bytes and not loops_in_parts(func):
+            e.packing, e.emit_pack = packs(func, strategy.packed_bytes), pack_code.emit_pack
         return e
 
     def marks(self, func: Func, strategy: VectorStrategy = SCALAR_CODE) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
+from kernelcore.base.digest import sha256
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import exits
@@ -96,7 +95,7 @@ def _passed(e: Emitter, atom: Atom) -> tuple[str, str]:
 def _text(e: Emitter, text: str) -> str:
     """The address of a constant C string."""
     data = text.encode(errors="replace") + b"\0"
-    name = f"@text.{hashlib.sha256(data).hexdigest()[:16]}"
+    name = f"@text.{sha256(data).hexdigest()[:16]}"
     shown = "".join(chr(b) if b in _PLAIN else f"\\{b:02X}" for b in data)
     e.declare(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{shown}"')
     return name

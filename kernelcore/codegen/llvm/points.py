@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
 
+from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
@@ -25,11 +26,13 @@ from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
-from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.dense_middle import DenseMiddle
+
+_L = TypeVar("_L", VectorLoop, IndependentLoop)
 
 
 def emit_points(
@@ -44,13 +47,15 @@ def emit_points(
     eqns = list(walk_eqns(func.body))
     has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
 
+    in_parts = loops_in_parts(func)
     independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
+    independent = _without(independent, in_parts)
     # Sums have one order for arrays of any strides.
     ordered = {eqn: loop for eqn, loop in independent.items() if loop.adds}
 
     def general() -> None:
         e.bind_all(found)
-        with e.special_loops({}, {}, ordered):
+        with e.special_loops({}, {}, ordered, in_parts):
             e.region(func.body)
 
     if not has_packed:
@@ -59,19 +64,20 @@ def emit_points(
         return
     packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
-    blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
+    loops = _without(loops, in_parts)
+    blocked = _blocked(e, func, in_parts)
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     def packed() -> None:
         e.bind_all(packed_arrays)
-        with e.special_loops(loops, blocked, independent):
+        with e.special_loops(loops, blocked, independent, in_parts):
             e.region(func.body)
 
     is_packed = all_equal(e, found, packed_arrays)
     is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
-        if strategy.tile_rows > 1
+        if strategy.tile_rows > 1 and not in_parts
         else None
     )
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
@@ -82,6 +88,23 @@ def emit_points(
         begin = emit_collapsed(e, dims, collapsed, is_packed, done)
     emit_rows(e, begin, dims, code, done)
     e.bind_all(found)
+
+
+def _blocked(e: Emitter, func: Func, in_parts: Collection[Eqn]) -> dict[Eqn, BlockedLoop]:
+    """The loops that run along rows of packed arrays; in single threads, those ``in_parts``."""
+    if e.gang == 1 and not in_parts:
+        return {}
+    found = blocked_loops(func, lane_strides(func))
+    return {eqn: loop for eqn, loop in found.items() if e.gang > 1 or eqn in in_parts}
+
+
+def _without(loops: Mapping[Eqn, _L], others: Collection[Eqn]) -> dict[Eqn, _L]:
+    """``loops`` but those that are among ``others``, or have one of them inside."""
+    return {
+        eqn: loop
+        for eqn, loop in loops.items()
+        if not any(e in others for e in (eqn, *eqns_inside(eqn)))
+    }
 
 
 def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:

@@ -8,8 +8,8 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import abi
@@ -141,7 +141,8 @@ def _ways(e: Emitter, eqn: Eqn) -> Ways:
     if e.gang == 1:
         in_place = plan.in_place and eqn not in plan.brief
         return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
-    if e.is_uniform(*eqn.inputs[1:-1]) and not is_narrow(dtype):
+    is_one = e.is_uniform(*eqn.inputs[1:-1]) and eqn not in e.in_lane_order
+    if is_one and not is_narrow(dtype):
         return _ways_of_one(e, eqn, _total_of_active(e, dtype, value))
     joined = stencil.joined(e, eqn)
     return _ways_of_lanes(e, eqn) if joined is None else _ways_of_neighbours(e, eqn, joined)
@@ -260,9 +261,16 @@ def _total(e: Emitter, dtype: Scalar, sums: str) -> str:
 
 def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
     """The sum of ``width`` values as a balanced tree: halves are added element by element."""
+    return e.op(
+        f"extractelement <1 x {LLVM_TYPES[dtype.name]}> {folded(e, dtype, value, width, 1)}, i64 0"
+    )
+
+
+def folded(e: Emitter, dtype: Scalar, value: str, width: int, least: int) -> str:
+    """``least`` sums of ``width`` values: halves are added element by element."""
     element = LLVM_TYPES[dtype.name]
     mnemonic = "fadd" if dtype.is_float else "add"
-    while width > 1:
+    while width > least:
         half = width // 2
         parts = [
             e.op(
@@ -273,7 +281,7 @@ def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
         ]
         value = e.op(f"{mnemonic} <{half} x {element}> {parts[0]}, {parts[1]}")
         width = half
-    return e.op(f"extractelement <1 x {element}> {value}, i64 0")
+    return value
 
 
 def _signed(word: int) -> int:

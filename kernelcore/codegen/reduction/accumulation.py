@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.base.dataclass import dataclass, field
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import is_in_loop, walk_paths
+from kernelcore.ir.walk import is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import FLOATS
 from kernelcore.passes.access.accumulation_plan import form_of
 
@@ -66,14 +67,25 @@ def adds_in_order(func: Func) -> bool:
     """Whether a gang adds to shared elements in the order of single threads."""
     arrays: list[Atom] = []
     strides = lane_strides(func)
+    along_rows = _in_loops_along_rows(func, strides)
     for eqn, path in walk_paths(func.body):
         if _is_ordered(eqn):
             arrays.append(eqn.inputs[0])
+            if eqn in along_rows:
+                continue
             # A gang that adds to one element adds up its lanes first.
             is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
             if is_in_loop(path) or not is_apart:
                 return False
     return len(set(arrays)) == len(arrays)
+
+
+def _in_loops_along_rows(func: Func, strides: Strides) -> frozenset[Eqn]:
+    """What lanes do one after the other, as single threads: whole loops along rows."""
+    found = blocked_loops(func, strides)
+    # In a loop around one, lanes take turns.
+    loops = [found[eqn].by_rows for eqn in func.body.eqns if eqn in found]
+    return frozenset(e for loop in loops if loop is not None for e in walk_eqns(loop.body))
 
 
 def _is_ordered(eqn: Eqn) -> bool:

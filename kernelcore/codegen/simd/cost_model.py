@@ -6,13 +6,16 @@ docs/decisions/005 has the figure behind each constant.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_loops
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
+from kernelcore.codegen.analysis.pack_search import packing
+from kernelcore.codegen.analysis.packs import Packing
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import (
@@ -56,6 +59,8 @@ MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
 MAX_EQNS_OF_NARROW_GANGS = 2000
 MAX_EQNS_OF_GANGS = 8000
+# Kernels of fewer pure equations have no packs.
+LEAST_PACKED = 8
 # Rows that blocks transpose together at least: fewer wait for what an iteration hands to the next.
 LEAST_ROWS = 8
 # Rows that a gang may run together, and the registers for the values that their loops use. Where
@@ -202,6 +207,16 @@ def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
     return any(stride_of(strides, i) is None for i in element_indices(eqn))
 
 
+@lru_cache(maxsize=4)
+def packs(func: Func, register_bytes: int) -> Packing:
+    """The operations of ``func`` that single threads pack into vectors."""
+    pure = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.PURE]
+    if len(pure) < LEAST_PACKED:
+        return Packing()
+    cost = {e: len(instructions_of(e)) + SLOW * slow_instructions(e) for e in pure}
+    return packing(func, register_bytes, cost)
+
+
 def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     """Rows that gangs of ``gang`` threads run together: as many as registers hold, 1 for none.
 
@@ -212,6 +227,10 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     if not loops or len(eqns) > MAX_EQNS_OF_MANY_BODIES or not can_tile_rows(func):
         return 1
     along, across, used, carried = lane_strides(func), row_strides(func), 1, 0
+    in_rows = (loop.by_rows for loop in blocked_loops(func, along).values())
+    if any(loop is not None and loop.adds for loop in in_rows):
+        # Their sums have an order of their own (docs/decisions/256).
+        return 1
     for loop in loops:
         if not any(moving_axes(e, along) and not moving_axes(e, across) for e in _body(loop)):
             return 1

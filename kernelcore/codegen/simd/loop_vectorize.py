@@ -6,8 +6,8 @@ The loop is an inner one that makes sums, or one of independent iterations, with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
@@ -118,12 +118,12 @@ def emit_independent_iterations(
         count = e.op(f"select i1 {all_apart(e, 'true', [loop])}, {ty} {count}, {ty} 0")
     totals = list(entries)
     for lanes in (INDEPENDENT_LANES, LOOP_LANES):
-        count, position, found = _emit_independent(e, loop, count, position, lanes)
+        count, position, found = emit_iterations(e, loop, count, position, lanes)
         totals = _with_lanes(e, loop, totals, found, lanes)
     return position, totals
 
 
-def _emit_independent(
+def emit_iterations(
     e: Emitter, loop: IndependentLoop, count: str, first: str, lanes: int
 ) -> tuple[str, str, list[str]]:
     """Run ``lanes`` iterations at a time while as many of ``count`` are left, from ``first`` on.

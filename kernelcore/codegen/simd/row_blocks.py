@@ -13,34 +13,28 @@ thread, so sums keep their bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, resized
-from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
-from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
+from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.module_function import call
 from kernelcore.codegen.reduction.accumulate import Ways, add_shared
 from kernelcore.codegen.reduction.block_sums import BlockSum, add_block, register_bytes
-from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame, summed
+from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
-from kernelcore.codegen.simd.transpose import transposed
+from kernelcore.codegen.simd.row_by_row import emit_by_rows
+from kernelcore.codegen.simd.row_transfer import BLOCK, Transfer, transfer_function
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.walk import array_type, element_indices
-from kernelcore.language.types import Scalar
 
-# Iterations of a block: as many elements as a cache line has of four bytes.
-BLOCK = 16
 # Addresses grow by the strides of indices only if these are too small to wrap.
 MAX_STRIDE = 1 << 20
-POINTER_BYTES = 8
-# Prefetches are one gang ahead where its rows lie within this size, else this far along the rows.
-MAX_REACH_BYTES, AHEAD_BYTES = 1 << 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +53,6 @@ class _Buffer:
     rows: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Transfer:
-    """A function that moves the elements of a block between rows and the frame, or adds to rows.
-
-    Attributes:
-        dtype: Their type.
-        gang: How many rows there are.
-        is_down: Whether iterations go to lower addresses.
-        writes: Whether it moves them to the rows.
-        adds: Whether it adds them to what is there, lane after lane.
-        is_regular: Whether rows have one distance.
-        has_mask: Whether some rows may be inactive.
-        prefetches: Whether it prefetches the rows of the next gang.
-        width: How many elements of a row are transposed at once.
-    """
-
-    dtype: Scalar
-    gang: int
-    is_down: bool
-    writes: bool
-    adds: bool
-    is_regular: bool
-    has_mask: bool
-    prefetches: bool
-    width: int
-
-    @property
-    def symbol(self) -> str:
-        verb = "add_rows" if self.adds else "write" if self.writes else "read"
-        words = ["kc", verb, self.dtype.name, str(self.gang)]
-        marks = ((self.is_down, "down"), (self.is_regular, "regular"), (self.has_mask, "masked"))
-        marks += ((self.prefetches, "prefetching"),)
-        return ".".join([*words, *(word for is_so, word in marks if is_so)])
-
-    @property
-    def params(self) -> str:
-        step = ", i64 %step" if self.is_regular else ""
-        step += ", i64 %done" if self.prefetches else ""
-        active = f", i{self.gang} %active" if self.has_mask else ""
-        return f"ptr %rows{step}, i32 %size, ptr %slot{active}"
-
-
 def has_blocks(e: Emitter, eqn: Eqn) -> bool:
     """Whether the loop ``eqn`` is to run in blocks, and the processor can mask its elements."""
     found = e.blocked_loops.get(eqn)
@@ -113,6 +65,8 @@ def has_blocks(e: Emitter, eqn: Eqn) -> bool:
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop over ``range(start, stop, step)`` that all lanes run together, in blocks."""
     loop, (body,) = e.blocked_loops[eqn], eqn.regions
+    if loop.by_rows is not None:
+        return emit_by_rows(e, eqn, loop.by_rows)
     index, *carried = body.params
     first, limit, by = (e.value_at(a, 1) for a in eqn.inputs[:3])
     ty = LLVM_TYPES[scalar_type(index).name]
@@ -231,7 +185,7 @@ def _move(e: Emitter, buffer: _Buffer, size: str, done: str, *, writes: bool) ->
     width = min(BLOCK, e.gang, register_bytes(e) // dtype.size_bytes)
     stream = buffer.stream
     prefetches = stream.is_outermost and is_regular and writes != stream.loads
-    transfer = _Transfer(
+    transfer = Transfer(
         *(dtype, e.gang, stream.step < 0, writes, False, is_regular, active is not None),
         *(prefetches, width),
     )
@@ -244,7 +198,7 @@ def _move(e: Emitter, buffer: _Buffer, size: str, done: str, *, writes: bool) ->
     if active is not None:
         bits = e.op(f"bitcast <{e.gang} x i1> {active} to i{e.gang}")
         passed += f", i{e.gang} {bits}"
-    call(e, _function(transfer, e.facts.attributes), passed)
+    call(e, transfer_function(transfer, e.facts.attributes), passed)
 
 
 def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str) -> None:
@@ -275,125 +229,11 @@ def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str
     def alone() -> None:
         width = min(BLOCK, e.gang, register_bytes(e) // dtype.size_bytes)
         has_mask = e.mask is not None
-        what = _Transfer(dtype, e.gang, step < 0, True, True, False, has_mask, False, width)
+        what = Transfer(dtype, e.gang, step < 0, True, True, False, has_mask, False, width)
         passed = f"ptr {in_frame(e, 'ptr', pointers)}, i32 {size}, ptr {slot}"
         if has_mask:
             bits = e.op(f"bitcast <{e.gang} x i1> {e.mask} to i{e.gang}")
             passed += f", i{e.gang} {bits}"
-        call(e, _function(what, e.facts.attributes), passed)
+        call(e, transfer_function(what, e.facts.attributes), passed)
 
     add_shared(e, eqn, Ways(together, alone))
-
-
-@cache
-def _function(what: _Transfer, attributes: tuple[tuple[str, str], ...]) -> ModuleFunction:
-    e = Emitter(Lanes(what.gang))
-    _emit_transfer(e, what)
-    return finished(e, what.symbol, what.params, dict(attributes))
-
-
-def _emit_transfer(e: Emitter, what: _Transfer) -> None:
-    """The code of the function ``what``."""
-    dtype, width, rows = what.dtype, what.width, _addresses(e, what)
-    element = memory.stored_type(dtype)
-    size_bytes = dtype.size_bytes
-
-    def masks(column: int) -> list[str | None]:
-        """Per lane, which of ``width`` elements from ``column`` on belong to the iterations."""
-        numbers = ", ".join(f"i32 {what_iteration(k)}" for k in range(column, column + width))
-        wide = f"<{width} x i32>"
-        first = e.op(f"insertelement {wide} poison, i32 %size, i64 0")
-        sizes = e.op(f"shufflevector {wide} {first}, {wide} poison, {wide} zeroinitializer")
-        mask = e.op(f"icmp ult {wide} <{numbers}>, {sizes}")
-        if not what.has_mask:
-            return [mask] * e.gang
-        active = e.op(f"bitcast i{e.gang} %active to <{e.gang} x i1>")
-        bits = [e.op(f"extractelement <{e.gang} x i1> {active}, i64 {k}") for k in range(e.gang)]
-        kinds = f"<{width} x i1> {mask}, <{width} x i1> zeroinitializer"
-        return [e.op(f"select i1 {bit}, {kinds}") for bit in bits]
-
-    def what_iteration(place: int) -> int:
-        return BLOCK - 1 - place if what.is_down else place
-
-    def in_slot(place: int, lane: int) -> str:
-        """The operand that names the frame's elements from ``lane`` on, ``place`` along rows."""
-        offset = (what_iteration(place) * e.gang + lane) * size_bytes
-        return f"ptr {memory.address_at(e, '%slot', offset)}, align {size_bytes}"
-
-    def in_row(lane: int, column: int) -> str:
-        """A block of a loop that counts down begins with the element of its last iteration."""
-        behind = column - (BLOCK - 1) if what.is_down else column
-        return memory.address_at(e, rows[lane], behind * size_bytes)
-
-    if what.prefetches:
-        columns = range(0, BLOCK, width)
-        _prefetch(e, what, [in_row(k, at) for at in columns for k in range(e.gang)])
-    for column in range(0, BLOCK, width):
-        mask = masks(column)
-        for lane in range(0, e.gang, width):
-            lanes, columns = range(lane, lane + width), range(column, column + width)
-            if what.writes:
-                found = [e.op(f"load <{width} x {element}>, {in_slot(k, lane)}") for k in columns]
-                found = transposed(e, element, size_bytes, found)
-                for k, values in zip(lanes, found, strict=True):
-                    place = in_row(k, column)
-                    if what.adds:
-                        old = vector_access.load_adjacent(e, dtype, width, place, mask[k])
-                        with e.at(width):
-                            values = summed(e, dtype, old, values)
-                    vector_access.store_adjacent(e, dtype, width, values, place, mask[k])
-                continue
-            found = [
-                vector_access.load_adjacent(e, dtype, width, in_row(k, column), mask[k])
-                for k in lanes
-            ]
-            found = transposed(e, element, size_bytes, found)
-            for k, values in zip(columns, found, strict=True):
-                e.effect(f"store <{width} x {element}> {values}, {in_slot(k, lane)}")
-
-
-def _prefetch(e: Emitter, what: _Transfer, places: Sequence[str]) -> None:
-    """Prefetch a part of what the next gang has, line after line, or further on behind ``places``.
-
-    The rows of a gang mostly are one piece of memory: to go through that of the next gang in the
-    order of addresses, as large a part per block as the block takes, leaves fewer streams to the
-    hardware than to go along the rows (docs/decisions/211).
-    """
-    e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-
-    def prefetch(place: str) -> None:
-        e.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(what.writes)}, i32 2, i32 1)")
-
-    size_bytes = what.dtype.size_bytes
-    reach = e.op(f"mul i64 %step, {e.gang}")
-    near, far, done = e.label("near"), e.label("far"), e.label("prefetched")
-    e.branch(e.op(f"icmp ule i64 {reach}, {MAX_REACH_BYTES}"), near, far)
-    e.start_block(near)
-    part = BLOCK * e.gang * size_bytes
-    if what.is_down:
-        # From the end of the last row on.
-        behind = e.op(f"sub i64 {e.op(f'add i64 {reach}, {reach}')}, %step")
-        behind = e.op(f"sub i64 {behind}, {part - size_bytes}")
-        moved = e.op(f"mul i64 %done, {size_bytes - e.gang * size_bytes}")
-    else:
-        behind, moved = reach, e.op(f"mul i64 %done, {e.gang * size_bytes - size_bytes}")
-    start = e.op(f"getelementptr i8, ptr %rows, i64 {e.op(f'add i64 {behind}, {moved}')}")
-    for line in range(0, part, memory.CACHE_LINE_BYTES):
-        prefetch(memory.address_at(e, start, line))
-    e.jump(done)
-    e.start_block(far)
-    for place in places:
-        prefetch(memory.address_at(e, place, AHEAD_BYTES))
-    e.jump(done)
-    e.start_block(done)
-
-
-def _addresses(e: Emitter, what: _Transfer) -> list[str]:
-    """The address of the first element of each row, in the function ``what``."""
-    if not what.is_regular:
-        slots = [memory.address_at(e, "%rows", POINTER_BYTES * k) for k in range(e.gang)]
-        return [e.op(f"load ptr, ptr {slot}") for slot in slots]
-    found = ["%rows"]
-    for _ in range(1, e.gang):
-        found.append(e.op(f"getelementptr i8, ptr {found[-1]}, i64 %step"))
-    return found

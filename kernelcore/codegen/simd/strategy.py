@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from kernelcore.base.config import config
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.host import Host
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.bodies import gaining_middle
 from kernelcore.codegen.simd.cost_model import (
     best_gang,
+    packs,
     rows_per_tile,
     suits_loop_lanes,
 )
@@ -31,12 +35,15 @@ class VectorStrategy:
             1 in single threads only.
         tile_rows: Rows of the grid that a gang runs together, 1 or a few.
         least_masked_bytes: The smallest elements for which the processor has masked accesses.
+        packed_bytes: The size of the registers in which single threads pack operations that they
+            apply to several values alike; 0 if they do not.
     """
 
     gang: int = 1
     loop_lanes: int = 1
     tile_rows: int = 1
     least_masked_bytes: int = 1
+    packed_bytes: int = 0
 
 
 SCALAR_CODE = VectorStrategy()
@@ -56,6 +63,9 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
         return VectorStrategy(gang, tile_rows=rows, least_masked_bytes=host.least_masked_bytes)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
+    has_packs = config.optimize and not loops_in_parts(func)
+    if has_packs and packs(func, host.register_bytes).regions:
+        return VectorStrategy(packed_bytes=host.register_bytes)
     return SCALAR_CODE
 
 
@@ -67,6 +77,17 @@ def _gang_for(func: Func, host: Host) -> int:
         return best_gang(func, FLOAT_LANES_OF_SUMS)
     gang, middle = best_gang(func, host.float_lanes), gaining_middle(func)
     return best_gang(middle.func, host.float_lanes) if gang == 1 and middle is not None else gang
+
+
+def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
+    """The loops whose sums have parts, as gangs add that run the iterations of a row as lanes.
+
+    The order of a sum must not depend on the strategy, so ``func`` alone decides.
+    """
+    if not has_vector_form(func):
+        return {}
+    rows = [(eqn, loop.by_rows) for eqn, loop in blocked_loops(func, lane_strides(func)).items()]
+    return {eqn: loop for eqn, loop in rows if loop is not None and loop.adds}
 
 
 def has_vector_form(func: Func) -> bool:

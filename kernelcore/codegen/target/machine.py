@@ -13,6 +13,9 @@ from kernelcore.base.llvm import engine, lock
 # LLVM's levels of code generation, and of the passes before it, whose second level makes no kernel
 # faster.
 CODE, _PASSES = 2, 1
+# Lines of a basic block from which on code generation takes the level below: LLVM orders the
+# instructions of a block twice at CODE, in time that grows with the square of their number.
+LONG_BLOCK, _CODE_OF_LONG_BLOCKS = 1000, 1
 # LLVM attribute of kernels in which passes for loops have nothing to find.
 STRAIGHT = "kernelcore-straight"
 
@@ -55,7 +58,7 @@ _machine = cache(target_machine)
 
 
 def _optimized(text: str, target: Host) -> tuple[Any, Any]:
-    llvm, machine = engine(), _machine(target, CODE if config.optimize else 0)
+    llvm, machine = engine(), _machine(target, _code_level(text))
     if not config.optimize:
         # At this level LLVM 22 at times narrows a load of a vector twice, and ends the process
         # ("Node is not in map!"). It narrows no volatile load.
@@ -69,6 +72,15 @@ def _optimized(text: str, target: Host) -> tuple[Any, Any]:
         raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
     _run_passes(module, machine, is_straight=f'"{STRAIGHT}"' in text)
     return module, machine
+
+
+def _code_level(text: str) -> int:
+    """LLVM's level of code generation for ``text``."""
+    if not config.optimize:
+        return 0
+    # A block begins with its label.
+    longest = max(block.count("\n") for block in text.split(":\n"))
+    return CODE if longest < LONG_BLOCK else _CODE_OF_LONG_BLOCKS
 
 
 def _run_passes(module: Any, machine: Any, *, is_straight: bool) -> None:

@@ -15,7 +15,7 @@ from kernelcore.base.host import host
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.target import cpu
-from kernelcore.codegen.target.machine import STRAIGHT
+from kernelcore.codegen.target.machine import LONG_BLOCK, STRAIGHT
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -318,6 +318,21 @@ def test_passes_for_loops_run_where_they_have_something_to_find(
     kernel: kc.Kernel, is_straight: bool
 ) -> None:
     assert (STRAIGHT in cpu.llvm_text(optimize(kernel.func))) == is_straight
+
+
+def test_long_blocks_compute_what_the_interpreter_does() -> None:
+    def write(b: Builder, x: Var, y: Var) -> None:
+        i = b.emit(ops.TID, axis=0)
+        found: Atom = b.emit(ops.LOAD, x, i)
+        for k in range(LONG_BLOCK // 2):
+            found = call(b, "add", call(b, "mul", found, const(float32, 0.99)), const(float32, k))
+        b.emit_effect(ops.STORE, y, i, found)
+
+    array = ArrayType(float32, 1)
+    func = make("long", [array, array], write, grid_rank=1)
+    blocks = cpu.llvm_text(func).split(":\n")
+    assert max(block.count("\n") for block in blocks) >= LONG_BLOCK
+    agree(func, [np.linspace(-1, 1, 37, dtype=np.float32), np.zeros(37, np.float32)], 37)
 
 
 def test_thunks_pass_their_context_on() -> None:

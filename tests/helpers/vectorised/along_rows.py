@@ -69,12 +69,53 @@ def narrow(x: F16_2D, small: I8_2D, is_set: BOOL_2D):
 
 
 @kc.kernel
+def row_after_row(x: F32_2D, b: F32, small: I8_2D, wide: F64_2D, y: F32_2D):
+    """Independent iterations, some under a condition of the lane, for some of the lanes."""
+    i = kc.tid()
+    if i % 3 == 1:
+        return
+    is_large = b[i] > 0.2
+    for k in range(y.shape[1] - 1, -1, -1):
+        if is_large:
+            y[i, k] = x[i, k] * b[i] + kc.float32(i)
+        elif x[i, k] > 0.0:
+            y[i, k] = kc.exp(x[i, k])
+        y[i, k] = y[i, k] * b[0] + kc.float32(k)
+    for k in range(1, x.shape[1]):
+        small[i, k] = small[i, k] + kc.int8(i)
+        wide[i, k] = kc.float64(y[i, k]) / kc.float64(k)
+
+
+@kc.kernel
+def normalised(x: F32_2D, w: F32, y: F32_2D):
+    """The adjoint adds to rows in several loops."""
+    i = kc.tid()
+    mean, spread = 0.0, 0.0
+    for k in range(x.shape[1]):
+        mean += x[i, k]
+    mean = mean / float(x.shape[1])
+    for k in range(x.shape[1]):
+        spread += (x[i, k] - mean) * (x[i, k] - mean)
+    scale = 1.0 / kc.sqrt(spread + 1.0)
+    for k in range(x.shape[1]):
+        y[i, k] = (x[i, k] - mean) * scale * w[k]
+
+
+@kc.kernel
 def rows_of_a_table(at: I32, table: F32_2D, w: F32, y: F32_2D):
     i = kc.tid()
     if i % 5 != 2:
         for k in range(y.shape[1]):
             y[i, k] += w[k] * table[at[i], k]
             kc.atomic_add(y, i, k, table[at[i], k])
+
+
+@kc.kernel
+def looked_up(at: I32, table: F32_2D, w: F32, y: F32_2D):
+    """The adjoint adds to rows that lanes share."""
+    i = kc.tid()
+    for k in range(y.shape[1]):
+        y[i, k] = w[k] * table[at[i], k]
 
 
 @kc.kernel
@@ -116,8 +157,9 @@ def outer_rows(x: F32_2D, y: F32_2D):
         y[i, k - 1] = total
 
 
-def adjoint(kernel: kc.Kernel, wrt: int, seed: int) -> Any:
-    return optimize(tidy(vjp(kernel.func, [wrt], [seed]).func))
+def adjoint(kernel: kc.Kernel, wrt: int | list[int], seed: int) -> Any:
+    given = [wrt] if isinstance(wrt, int) else wrt
+    return optimize(tidy(vjp(kernel.func, given, [seed]).func))
 
 
 def columns(n: int) -> int:
@@ -145,6 +187,50 @@ CASES = [
         TAIL | BLOCKS,
         GANGS,
         ROWS,
+    ),
+    Case(
+        row_after_row,
+        lambda n: [(n, columns(n)), (n,), *[(n, columns(n))] * 3],
+        TAIL | BLOCKS | INDEPENDENT,
+        (*MASKED, *LOOPS),
+        ROWS,
+    ),
+    Case(
+        normalised,
+        lambda n: [(n, columns(n)), (columns(n),), (n, columns(n))],
+        TAIL | TWO_LOOPS | BLOCKS | INDEPENDENT,
+        GANGS,
+        ROWS,
+    ),
+    Case(
+        adjoint(normalised, 0, 2),
+        lambda n: [(n, columns(n)), (columns(n),), *[(n, columns(n))] * 3],
+        TAIL | BLOCKS,
+        GANGS,
+        ROWS,
+        variant="adjoint",
+    ),
+    Case(
+        adjoint(normalised, [0, 1], 2),
+        lambda n: [
+            *((n, columns(n)), (columns(n),), (n, columns(n))),
+            *((n, columns(n)), (columns(n),), (n, columns(n))),
+        ],
+        TAIL | BLOCKS,
+        MASKED,
+        ROWS,
+        variant="adjoint of a shared factor",
+    ),
+    Case(
+        adjoint(looked_up, [1, 2], 3),
+        lambda n: [
+            *(np.arange(n, dtype=np.int32)[::-1] // 2, (n, columns(n)), (columns(n),)),
+            *((n, columns(n)), (n, columns(n)), (columns(n),), (n, columns(n))),
+        ],
+        TAIL | LOOP | BLOCKS,
+        (*MASKED, *LOOPS),
+        ROWS,
+        variant="adjoint",
     ),
     Case(narrow, lambda n: [(n, columns(n))] * 3, TAIL | BLOCKS, MASKED, ROWS),
     Case(
