@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import (
     KernelError,
     KernelNameError,
@@ -25,6 +25,7 @@ from kernelcore.frontend.values.literal_types import (
     default_type,
 )
 from kernelcore.frontend.values.value import (
+    ArrayChoice,
     ArrayView,
     Leaf,
     Static,
@@ -129,6 +130,12 @@ class Scope:
     def loc(self, node: ast.AST) -> SrcLoc | None:
         """The source span of ``node``."""
         return self.names.loc(node)
+
+    @property
+    def counts_back(self) -> bool:
+        """Whether known negative indices of arrays count from the end."""
+        dialect = self.names.dialect
+        return dialect is not None and dialect.counts_back
 
     def at(self, node: ast.AST) -> SrcLoc | None:
         """Give the span of ``node`` to what is emitted next, and return it."""
@@ -312,7 +319,7 @@ def scalar(value: Value, loc: SrcLoc | None) -> Atom | UntypedLiteral:
                 loc,
                 "unpack them: a, b = ...",
             )
-        case ArrayView():
+        case ArrayView() | ArrayChoice():
             text, remedy = f"a scalar, found {describe_type(value)}", "index the array: a[i]"
         case Static():
             text, remedy = f"a value, found {describe_type(value)}", "call it: name(...)"

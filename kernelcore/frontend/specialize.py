@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc, all_of
 from kernelcore.frontend.calls.by_reference import assign_updated
 from kernelcore.frontend.calls.call import lower_call
@@ -21,6 +21,7 @@ from kernelcore.frontend.statements.assigned_names import assigned_names
 from kernelcore.frontend.statements.branch import RETURN, guard, stopped
 from kernelcore.frontend.statements.results import Results
 from kernelcore.frontend.statements.statement import Block
+from kernelcore.frontend.values.array_choice import merged
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
@@ -197,7 +198,7 @@ class _Specializer:
                     is_fixed = wanted is not None and wanted.fixed
                     scope.inference.mark(out, variable, InferredType(out.type, is_fixed), ())
         given = {p: a for p, a in zip(func.params, atoms, strict=True) if isinstance(a, Var)}
-        return substituted(unflatten(skeleton, outs), given)
+        return merged(scope, substituted(unflatten(skeleton, outs), given))
 
     def _rules(
         self, match: Match, func: Func, skeletons: tuple[Value, ...], skeleton: Value

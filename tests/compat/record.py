@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.compat import array_programs as array_programs
+from tests.compat import chosen_array_programs as chosen_array_programs
 from tests.compat import example_programs as example_programs
 from tests.compat import expression_programs as expression_programs
 from tests.compat import geometry_programs as geometry_programs
@@ -41,7 +42,8 @@ def _plain(array: np.ndarray[Any, Any]) -> Any:
     return repr(value) if is_special else value
 
 
-def _run(name: str) -> list[Any]:
+def _run(name: str) -> list[Any] | str:
+    """The results of a program, or why Warp refuses it."""
     warp = importlib.import_module("warp")
     for module in ("autograd", "optim"):
         importlib.import_module(f"warp.{module}")
@@ -50,18 +52,22 @@ def _run(name: str) -> list[Any]:
         return as_lists(PROGRAMS[name](warp))
     except Exception as error:  # noqa: BLE001
         # Errors of Warp do not come back from another process.
-        raise RuntimeError(f"{name}: {error!r}") from None
+        return f"{name}: {error!r}"
 
 
-def main() -> None:
+def main() -> int:
     names = sys.argv[1:] or list(PROGRAMS)
     known = json.loads(FILE.read_text()) if sys.argv[1:] else {}
     # A process each: Warp compiles all kernels of a file again for each that is declared.
     with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
-        found = known | dict(zip(names, pool.map(_run, names, chunksize=1), strict=True))
+        made = dict(zip(names, pool.map(_run, names, chunksize=1), strict=True))
+    failed = [text for text in made.values() if isinstance(text, str)]
+    found = known | {name: m for name, m in made.items() if not isinstance(m, str)}
     rows = [f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found)]
     FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    print("\n".join([f"{len(made) - len(failed)} of {len(made)} recorded", *failed]))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -161,6 +161,16 @@ def test_reading_runs_nothing(tmp_path: Path) -> None:
     assert [(f.line, f.name) for f in report.findings] == [(6, "%")]
 
 
+def test_negative_literals_count_from_the_end_in_arrays_only(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import warp as wp\n@wp.kernel\n"
+        "def k(a: wp.array2d(dtype=wp.vec3), w: wp.vec3, b: wp.array(dtype=float)):\n"
+        "    v = a[0, -1]\n    b[-1] = v[-1] + w[-2]\n    b[0] = a[-1][2][0]\n    b[-n] = 1.0\n"
+    )
+    (report,) = read_program(tmp_path)
+    assert [(f.line, f.name) for f in report.findings] == [(4, "[]"), (5, "[]"), (6, "[]")]
+
+
 def test_every_function_of_its_own_is_in_the_table_of_differences() -> None:
     own = {n for n, f in vars(wp).items() if isinstance(f, Function) and f is not getattr(kc, n, f)}
     assert own <= {name for d in DIFFERENCES for name in d.names}

@@ -158,7 +158,7 @@ COMPOSITES = {
     "indices_of_slice": "a = g[0:2, 0, 1]",
     "zero_step": "r = y[::0]",
     "view_as_number": "a = g[0] + 1.0",
-    "name_of_array_in_branches": "r = y\nif n > 0:\n    r = g[0]\ny[0] = r[0]",
+    "name_of_arrays_of_other_types": "r = y\nif n > 0:\n    r = g\ny[0] = r[0]",
     "loop_over_view": "for e in g[0]:\n    pass",
     "attribute_of_array": "a = y.size",
     "attribute_of_array_assigned": "y.length = 3",
@@ -178,7 +178,6 @@ COMPOSITES = {
     "argument_only_named": "a = only_named(a, 2.0)",
     "function_expected": "a = apply(a, a)",
     "function_with_another_argument": "a = apply(half, v)",
-    "array_returned": "r = returns_its_array(y)",
     "component_returned": "u = component(v)",
     "array_as_argument_of_vector": "a = overloaded(y)",
     # Built-ins on composites

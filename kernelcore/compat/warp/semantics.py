@@ -313,4 +313,5 @@ DIALECT = Dialect(
     operators=MappingProxyType({"Div": div, "Mod": mod}),
     functions=MappingProxyType({"max": max, "min": min, "round": round}),
     module=get_module,
+    counts_back=True,
 )

@@ -15,11 +15,11 @@ from kernelcore.frontend.calls.bitcast import lower_bitcast
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.array_view import ElementSlot, require_layout, slots
+from kernelcore.frontend.values.array_view import ElementSlot, Slot, at_slots, require_layout, slots
 from kernelcore.frontend.values.composite import operate
 from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import ArrayView, Value, build
+from kernelcore.frontend.values.value import ArrayValue, Value, build
 from kernelcore.ir.core import Atom, Var
 from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
 from kernelcore.language.types import MAX_TID_DIMS, Element, Scalar
@@ -72,7 +72,7 @@ def _address_of(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
 
 def accumulate(
     scope: Scope,
-    scalars: Sequence[ElementSlot],
+    scalars: Sequence[Slot],
     type_: Element,
     value: Value,
     source: ast.expr,
@@ -108,7 +108,7 @@ _MIN, _MAX = (_emitter(ATOMIC, update=BUILTINS[name].op) for name in ("min", "ma
 
 def _update(
     scope: Scope,
-    scalars: Sequence[ElementSlot],
+    scalars: Sequence[Slot],
     type_: Element,
     value: Value,
     source: ast.expr,
@@ -124,17 +124,21 @@ def _update(
         )
     atoms = converted_atoms(scope, value, type_, scope.loc(source))
     scope.at(node)
-    olds = [emit(scope, slot, atom) for slot, atom in zip(scalars, atoms, strict=True)]
+    olds = at_slots(
+        scope,
+        scalars,
+        lambda row: [emit(scope, slot, atom) for slot, atom in zip(row, atoms, strict=True)],
+    )
     return build(type_, iter(olds))
 
 
 def _target(
     scope: Scope, callee: Intrinsic, args: Sequence[Value], node: ast.Call, values: int
-) -> tuple[list[ElementSlot], Element]:
+) -> tuple[Sequence[Slot], Element]:
     """Where the element that an atomic names lies; ``values`` arguments follow its indices."""
     loc = scope.loc(node)
     view = args[0] if args else None
-    if not isinstance(view, ArrayView):
+    if not isinstance(view, ArrayValue):
         raise KernelTypeError(f"{callee.name}() takes an array first", loc, f"write {callee.usage}")
     ndim = len(view.free)
     if len(args) != ndim + 1 + values:
@@ -189,7 +193,10 @@ def _atomic_cas(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     pairs = zip(args[-2:], node.args[-2:], strict=True)
     atoms = [a for v, n in pairs for a in converted_atoms(scope, v, type_, scope.loc(n))]
     scope.at(node)
-    return scope.builder.emit(ATOMIC_CAS, *scalars[0].operands, *atoms)
+    emit = scope.builder.emit
+    return at_slots(
+        scope, scalars, lambda row: [emit(ATOMIC_CAS, *s.operands, *atoms) for s in row]
+    )[0]
 
 
 _BITS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from typing import cast as as_type
 
 from kernelcore.base.errors import (
@@ -15,6 +15,7 @@ from kernelcore.base.errors import (
     SrcLoc,
     reduction_remedy,
 )
+from kernelcore.base.lazy import Deferred
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
 from kernelcore.frontend.calls import compile_time
 from kernelcore.frontend.calls.array_at import array_at
@@ -28,6 +29,8 @@ from kernelcore.frontend.values.array_view import extent
 from kernelcore.frontend.values.composite import construct, operate
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
+    ArrayChoice,
+    ArrayValue,
     ArrayView,
     CompositeValue,
     NullArray,
@@ -40,6 +43,12 @@ from kernelcore.ir.builder import zero
 from kernelcore.ir.op import Op
 from kernelcore.language.function import Function
 from kernelcore.language.types import Dense, Scalar, StructType, type_of
+
+# Few calls are mistakes.
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Deferred("difflib")
 
 # Python's functions that kernels may call, and whether they accept more than two arguments.
 _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(
@@ -177,7 +186,7 @@ def _type(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     loc = scope.loc(node)
     if len(args) == 1 and isinstance(args[0], CompositeValue):
         return Static(args[0].type)
-    if len(args) == 1 and isinstance(args[0], ArrayView):
+    if len(args) == 1 and isinstance(args[0], ArrayValue):
         raise KernelTypeError("type() of an array", loc, "write x.dtype for that of its elements")
     if len(args) != 1:
         raise KernelTypeError(f"type() takes 1 argument, found {len(args)}", loc, "write type(x)")
@@ -187,7 +196,7 @@ def _type(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
 def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     loc = scope.loc(node)
     match args:
-        case [ArrayView() as view] if node.args:
+        case [ArrayView() | ArrayChoice() as view] if node.args:
             return extent(scope, view, 0, loc)
         case [CompositeValue(Dense() as type_, _)] if node.args:
             return UntypedLiteral(type_.extents[0])

@@ -13,6 +13,7 @@ from kernelcore.frontend.scope import Names
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import (
+    ArrayChoice,
     ArrayView,
     CompositeValue,
     Static,
@@ -135,9 +136,9 @@ class _Facts(ast.NodeTransformer):
                 return (type_.shape,)
             case "dtype", CompositeValue(Dense() as type_, _):
                 return (type_.dtype,)
-            case "dtype", ArrayView(element):
-                return (python_class(element),)
-            case "ndim", ArrayView():
+            case "dtype", ArrayView() | ArrayChoice():
+                return (python_class(value.element),)
+            case "ndim", ArrayView() | ArrayChoice():
                 return (len(value.free),)
             case _:
                 return None
@@ -211,6 +212,9 @@ def make_type(
         KernelTypeError: The type does not follow.
     """
     wanted = FACTORIES[factory]
+    if factory is composite_types.transformation:
+        args = [*args, *(keywords[name] for name in ("p", "q") if name in keywords)]
+        keywords = {name: v for name, v in keywords.items() if name not in ("p", "q")}
     unknown = [k for k in keywords if k not in wanted]
     if unknown:
         name = getattr(factory, "__name__", "")

@@ -8,9 +8,9 @@ from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import ArrayView, Static, Value
+from kernelcore.frontend.values.value import ArrayChoice, ArrayView, Static, Value
 
-_NO_NUMBERS = (ArrayView, Static, tuple)
+_NO_NUMBERS = (ArrayView, ArrayChoice, Static, tuple)
 
 
 def operator_of_dialect(

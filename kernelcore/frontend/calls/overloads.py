@@ -5,15 +5,23 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc, reduction_remedy
 from kernelcore.frontend.expressions.apply import truth
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
-from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value, describe_type
+from kernelcore.frontend.values.value import (
+    ArrayChoice,
+    ArrayValue,
+    ArrayView,
+    CompositeValue,
+    Static,
+    Value,
+    describe_type,
+)
 from kernelcore.ir.core import Const, Var
 from kernelcore.language.annotations import Open, Wanted, bound_of, words_of
 from kernelcore.language.definition import Definition, define
@@ -75,7 +83,7 @@ def resolve(
     matches = [m for m in found if isinstance(m, Match)]
     if matches:
         return min(matches, key=lambda m: m.rank)
-    if any(isinstance(v, ArrayView) for v in args) and (remedy := reduction_remedy(function.name)):
+    if any(isinstance(v, ArrayValue) for v in args) and (remedy := reduction_remedy(function.name)):
         given = describe_type(args[0])
         raise KernelTypeError(f"{function.name}() takes values, found {given}", loc, remedy)
     if len(found) == 1:
@@ -183,7 +191,7 @@ def source_type(value: Value) -> SourceType | None:
             return type_
         case CompositeValue(type_, _):
             return type_
-        case ArrayView():
+        case ArrayView() | ArrayChoice():
             return value.type
         case _:
             return None
@@ -243,7 +251,7 @@ def _remedy(want: Wanted, value: Value) -> str | None:
         return f"convert it: {want}(...)" if alike else None
     if want is Open.FUNCTION:
         return "pass a built-in, or a function decorated with @func"
-    if isinstance(value, ArrayView) and not isinstance(want, ArrayOf):
+    if isinstance(value, ArrayValue) and not isinstance(want, ArrayOf):
         return "index the array: a[i]"
     if isinstance(want, Scalar | TypeClass) and isinstance(value, CompositeValue):
         return "take a component or a field"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.lazy import Deferred
 from kernelcore.frontend.calls.overloads import argument, resolve
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.packed_array import array_of
 from kernelcore.frontend.values.value import (
+    ArrayChoice,
     ArrayView,
     Axis,
     CompositeValue,
@@ -26,12 +28,17 @@ from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import SNIPPET
 from kernelcore.ir.snippet import Snippet, SnippetType, Variant
 from kernelcore.ir.snippet_effects import make_snippet
-from kernelcore.language import pickling
 from kernelcore.language.annotations import result_types
 from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload, require_function
 from kernelcore.language.source import Source
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, element_type
+
+# Few functions are pickled.
+if TYPE_CHECKING:
+    from kernelcore.language import pickling
+else:
+    pickling = Deferred("kernelcore.language.pickling")
 
 _REMEDY = (
     "annotate it with an integer, bool, float32 or float64, a vector or matrix of these, "
@@ -168,6 +175,13 @@ def lower_snippet_call(
     inputs: list[Atom] = []
     for param, value, target in zip(snippet.params, match.values, match.targets, strict=True):
         given = argument(scope, value, target, loc)
+        if isinstance(given, ArrayChoice):
+            raise KernelTypeError(
+                f"{callee.name}(): argument '{param.name}': a native function takes one array, "
+                f"found {given.name}, as the path decides",
+                loc,
+                "call it in each branch, where the array is known",
+            )
         if isinstance(given, ArrayView):
             inputs += _array_inputs(scope, callee, param.name, given, loc)
         else:

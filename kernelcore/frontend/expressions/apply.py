@@ -27,7 +27,7 @@ from kernelcore.frontend.values.literal_types import (
     truncated,
     widest,
 )
-from kernelcore.frontend.values.value import ArrayView, NullArray, Static, Value, describe_type
+from kernelcore.frontend.values.value import ArrayValue, NullArray, Static, Value, describe_type
 from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
 from kernelcore.language.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
@@ -288,7 +288,7 @@ def cast(scope: Scope, dtype: Scalar, value: Value, loc: SrcLoc | None) -> Atom:
 
 def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
     """``value`` as a condition: numbers are true unless zero, arrays unless they are empty."""
-    if isinstance(value, ArrayView):
+    if isinstance(value, ArrayValue):
         ends = [extent(scope, value, k, loc) for k in range(len(value.free))]
         least = [const(scope.inference.current_type(n), 0, loc) for n in ends]
         found = [scope.builder.emit(_LESS, a, n) for a, n in zip(least, ends, strict=True)]
@@ -318,13 +318,13 @@ def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
     """
     one = scalar(value, loc)
     if isinstance(one, UntypedLiteral) and one.kind == "int":
-        if one.value < 0:
+        if one.value < 0 and not scope.counts_back:
             raise KernelTypeError(
                 f"index {one.value} is negative",
                 loc,
                 "indices count from 0; write x.shape[k] - 1 for the last element",
             )
-        return const(int32 if one.value < 2**31 else int64, one.value, loc)
+        return const(int32 if abs(one.value) < 2**31 else int64, one.value, loc)
     is_integer = (
         not isinstance(one, UntypedLiteral) and scope.inference.current_type(one).is_integer
     )

@@ -37,6 +37,8 @@ from kernelcore.frontend.values.selection import (
     select_field,
 )
 from kernelcore.frontend.values.value import (
+    ArrayChoice,
+    ArrayValue,
     ArrayView,
     CompositeValue,
     NullArray,
@@ -308,11 +310,11 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     owner = lower_expr(scope, node.value)
     scope.at(node)
     match node.attr, owner:
-        case "shape", ArrayView():
+        case "shape", ArrayView() | ArrayChoice():
             return tuple(extent(scope, owner, k, loc) for k in range(len(owner.free)))
-        case "ndim", ArrayView():
+        case "ndim", ArrayView() | ArrayChoice():
             return UntypedLiteral(len(owner.free))
-        case "dtype", ArrayView():
+        case "dtype", ArrayView() | ArrayChoice():
             return Static(owner.element)
         case "dtype", CompositeValue(Dense() as type_, _):
             return Static(type_.dtype)
@@ -330,10 +332,10 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
             remedy = (
                 "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields"
             )
-            if isinstance(owner, ArrayView) and isinstance(owner.element, Dense | StructType):
+            if isinstance(owner, ArrayValue) and isinstance(owner.element, Dense | StructType):
                 sample = ", ".join("ijkl"[: len(owner.free)])
                 remedy = f"index it first: {ast.unparse(node.value)}[{sample}].{node.attr}"
-            elif isinstance(owner, ArrayView):
+            elif isinstance(owner, ArrayValue):
                 remedy = reduction_remedy(node.attr) or remedy
             raise KernelTypeError(
                 f"{describe_type(owner)} has no attribute '{node.attr}'", loc, remedy
@@ -344,13 +346,13 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     loc = scope.loc(node)
     if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
         owner = lower_expr(scope, node.value.value)
-        if isinstance(owner, ArrayView):
+        if isinstance(owner, ArrayValue):
             return _extent(scope, node, owner)
     owner = lower_expr(scope, node.value)
     entries = lower_entries(scope, node.slice)
     scope.at(node)
     match owner:
-        case ArrayView():
+        case ArrayView() | ArrayChoice():
             return select(scope, owner, [array_index(scope, e) for e in entries], loc)
         case CompositeValue(type_, _):
             return part(scope, owner, select_components(scope, type_, entries, loc))
@@ -382,7 +384,7 @@ def _member(
     return owner[at.value]
 
 
-def _extent(scope: Scope, node: ast.Subscript, view: ArrayView) -> Value:
+def _extent(scope: Scope, node: ast.Subscript, view: ArrayValue) -> Value:
     loc = scope.loc(node)
     axis = lower_expr(scope, node.slice)
     if not isinstance(axis, UntypedLiteral) or axis.kind != "int":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import partial
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.expressions.expression import lower_entries
 from kernelcore.frontend.scope import Scope
@@ -14,6 +15,8 @@ from kernelcore.frontend.values import component
 from kernelcore.frontend.values.array_view import (
     ArraySlice,
     ElementSlot,
+    Slot,
+    at_slots,
     choose_slots,
     load_slots,
     require_layout,
@@ -31,11 +34,13 @@ from kernelcore.frontend.values.selection import (
     select_field,
 )
 from kernelcore.frontend.values.value import (
+    ArrayValue,
     ArrayView,
     CompositeValue,
     Value,
     describe_type,
 )
+from kernelcore.ir.core import Var
 from kernelcore.ir.op import STORE
 from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayOf, Dense, Element, StructType, stored
@@ -45,9 +50,9 @@ from kernelcore.language.types import ArrayOf, Dense, Element, StructType, store
 class ElementTarget:
     """A part of an array element: its type, and where its scalars lie."""
 
-    view: ArrayView
+    view: ArrayValue
     type: Element
-    slots: tuple[ElementSlot, ...]
+    slots: tuple[Slot, ...]
 
     def load(self, scope: Scope) -> Value:
         """The current value."""
@@ -58,8 +63,13 @@ class ElementTarget:
         require_layout(self.type, scope.loc(node))
         atoms = converted_atoms(scope, value, self.type, scope.loc(source))
         scope.at(node)
-        for slot, atom in zip(self.slots, atoms, strict=True):
-            scope.builder.emit_effect(STORE, *slot.operands, atom)
+
+        def emit(row: Sequence[ElementSlot]) -> Sequence[Var]:
+            for slot, atom in zip(row, atoms, strict=True):
+                scope.builder.emit_effect(STORE, *slot.operands, atom)
+            return ()
+
+        at_slots(scope, self.slots, emit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ def find_target(scope: Scope, node: ast.Subscript | ast.Attribute) -> Assignment
         KernelSyntaxError: It cannot be assigned.
     """
     found = _array_field(scope, node) or _owner(scope, node)
-    if isinstance(found, ArrayView):
+    if isinstance(found, ArrayValue):
         raise KernelTypeError(
             f"'{ast.unparse(node)}' is {describe_type(found)}: it is assigned as a whole",
             scope.loc(node),
@@ -146,13 +156,13 @@ def _array_field(scope: Scope, node: ast.Subscript | ast.Attribute) -> VariableT
     return VariableTarget(owner.name, selection.type, (*owner.path, selection))
 
 
-def _owner(scope: Scope, node: ast.expr) -> ArrayView | AssignmentTarget:
+def _owner(scope: Scope, node: ast.expr) -> ArrayValue | AssignmentTarget:
     """The array, variable or element that ``node``, a target or its owner, names."""
     loc = scope.loc(node)
     match node:
         case ast.Name():
             value = scope.lookup(node)
-            if isinstance(value, ArrayView):
+            if isinstance(value, ArrayValue):
                 return value
             if isinstance(value, CompositeValue) and node.id in scope.env:
                 scope.check_own(node.id, loc)
@@ -173,10 +183,10 @@ def _owner(scope: Scope, node: ast.expr) -> ArrayView | AssignmentTarget:
 
 
 def _part(
-    scope: Scope, owner: ArrayView | AssignmentTarget, node: ast.Attribute | ast.Subscript
-) -> ArrayView | AssignmentTarget:
+    scope: Scope, owner: ArrayValue | AssignmentTarget, node: ast.Attribute | ast.Subscript
+) -> ArrayValue | AssignmentTarget:
     loc = scope.loc(node)
-    if isinstance(owner, ArrayView):
+    if isinstance(owner, ArrayValue):
         if isinstance(node, ast.Attribute):
             raise KernelTypeError(
                 f"cannot assign to '.{node.attr}' of {describe_type(owner)}",
@@ -200,7 +210,7 @@ def _part(
     path = (*owner.path, selection)
     if isinstance(selection.type, ArrayOf):
         found = VariableTarget(owner.name, type_, path).load(scope)
-        if isinstance(found, ArrayView):
+        if isinstance(found, ArrayValue):
             return found
         raise KernelTypeError(
             f"'{ast.unparse(node)}' is {describe_type(found)}", loc, "assign an array to it first"
@@ -208,7 +218,7 @@ def _part(
     return VariableTarget(owner.name, selection.type, path)
 
 
-def _element(scope: Scope, view: ArrayView, node: ast.Subscript) -> ArrayView | ElementTarget:
+def _element(scope: Scope, view: ArrayValue, node: ast.Subscript) -> ArrayValue | ElementTarget:
     loc = scope.loc(node)
     entries = lower_entries(scope, node.slice)
     indices = [array_index(scope, e) for e in entries]
@@ -217,7 +227,7 @@ def _element(scope: Scope, view: ArrayView, node: ast.Subscript) -> ArrayView | 
         scope.at(node)
         return ElementTarget(view, view.element, tuple(slots(scope, view, plain)))
     found = select(scope, view, indices, loc)
-    assert isinstance(found, ArrayView)
+    assert isinstance(found, ArrayValue)
     return found
 
 

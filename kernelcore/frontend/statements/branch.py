@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.expressions.apply import logical
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
+from kernelcore.frontend.values.array_choice import joined as joined_arrays
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
     UntypedLiteral,
     widest,
 )
-from kernelcore.frontend.values.value import Static, Value, describe_type
+from kernelcore.frontend.values.value import ArrayValue, Static, Value, describe_type, is_scalar
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.language.types import Scalar
@@ -60,7 +61,7 @@ def guard(scope: Scope, node: ast.AST, stop: Atom, rest: Callable[[], None]) -> 
 class _Side:
     """One branch: the names after it, and its code."""
 
-    env: Env
+    env: dict[str, Value | Unset]
     eqns: list[Eqn]
 
     def has(self, *flags: str) -> bool:
@@ -94,6 +95,7 @@ def branch(
         return
     sides = [_side(scope, then), _side(scope, orelse)]
     loc = scope.at(node)
+    _join_arrays(scope, sides)
     yields: list[tuple[str, Atom, Atom]] = []
     joined: dict[str, Value | Unset] = {}
     untyped_outs: dict[str, tuple[InferredType, InferenceVariable, Sequence[Value]]] = {}
@@ -139,6 +141,51 @@ def _side(scope: Scope, lower: Callable[[], None]) -> _Side:
     side = _Side(scope.env, eqns)
     scope.env = outer
     return side
+
+
+def _join_arrays(scope: Scope, sides: Sequence[_Side]) -> None:
+    """Let names that have other arrays after one side than after the other have a choice."""
+    left, right = (side.env for side in sides)
+    has_returned = any(side.has(RETURN) for side in sides)
+    for name in names_of_other_arrays(left, right):
+        # After a return only the results are read.
+        if has_returned and not name.startswith(RESULT):
+            continue
+        one, other = value_in(scope, left, name), value_in(scope, right, name)
+        if isinstance(one, Unset) or isinstance(other, Unset):
+            continue
+        one, other = joined_arrays(scope, one, other, sides[1].eqns)
+        set_in(scope, left, name, one)
+        set_in(scope, right, name, other)
+
+
+def names_of_other_arrays(left: Env, right: Env) -> list[str]:
+    """Variables with values in both, whose arrays or skeletons differ."""
+    found: dict[str, None] = {}
+    for part, value in left.items():
+        other = right.get(part)
+        if other is value or isinstance(value, Unset) or is_scalar(value) or other == value:
+            continue
+        name = part.split(".")[0]
+        if name in right and not isinstance(right[name], Unset):
+            found[name] = None
+    return list(found)
+
+
+def value_in(scope: Scope, env: dict[str, Value | Unset], name: str) -> Value | Unset:
+    """The value of a variable in ``env``."""
+    outer, scope.env = scope.env, env
+    found = scope.get(name)
+    scope.env = outer
+    assert found is not None
+    return found
+
+
+def set_in(scope: Scope, env: dict[str, Value | Unset], name: str, value: Value) -> None:
+    """Give a variable a value in ``env``."""
+    outer, scope.env = scope.env, env
+    scope.set(name, value)
+    scope.env = outer
 
 
 def _value_after(scope: Scope, side: _Side, other: _Side, name: str) -> Value | Unset:
@@ -226,13 +273,6 @@ def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Untype
     )
 
 
-def is_scalar(value: Value) -> bool:
-    """Whether ``value`` is one scalar."""
-    return isinstance(value, UntypedLiteral | Const) or (
-        isinstance(value, Var) and isinstance(value.type, Scalar)
-    )
-
-
 def is_retyped(old: Value, new: Value) -> bool:
     """Whether ``old`` and ``new``, of one name on two paths, have different types."""
     is_array = any(isinstance(v, Var) and not is_scalar(v) for v in (old, new))
@@ -241,11 +281,14 @@ def is_retyped(old: Value, new: Value) -> bool:
 
 def retyped(name: str, where: str, old: Value, new: Value, loc: SrcLoc | None) -> KernelTypeError:
     """The error for a name of two types; hidden names are what the user sees them as."""
+    is_array = isinstance(old, ArrayValue) or isinstance(new, ArrayValue)
     what = "the value" if name.startswith("$") else f"'{name}'"
     return KernelTypeError(
         f"{what} changes type across the {where}: {describe_type(old)} and {describe_type(new)}",
         loc,
-        "cast one of them, so that every path gives the same type",
+        "use another name for one of them"
+        if is_array
+        else "cast one of them, so that every path gives the same type",
     )
 
 

@@ -36,7 +36,7 @@ from kernelcore.frontend.values.literal_types import (
     const,
     index_type,
 )
-from kernelcore.frontend.values.value import ArrayView, Value, describe_type
+from kernelcore.frontend.values.value import ArrayValue, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST, Op
@@ -65,7 +65,7 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
         )
     target = node.target.id
     old = scope.env.get(target)
-    if isinstance(old, ArrayView):
+    if isinstance(old, ArrayValue):
         raise KernelTypeError(
             f"cannot assign to '{target}': it is {describe_type(old)}",
             scope.loc(node.target),

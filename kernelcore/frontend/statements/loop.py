@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import TRUE, Scope, Unset, is_value
 from kernelcore.frontend.statements.branch import (
@@ -14,18 +14,21 @@ from kernelcore.frontend.statements.branch import (
     carried_scalar,
     hint,
     is_retyped,
-    is_scalar,
+    names_of_other_arrays,
     retyped,
     same,
+    set_in,
+    value_in,
 )
+from kernelcore.frontend.values.array_choice import joined
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
     Promotion,
     UntypedLiteral,
 )
-from kernelcore.frontend.values.value import Value
-from kernelcore.ir.core import Atom, Const, Region, Var
+from kernelcore.frontend.values.value import Value, flatten, is_scalar
+from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Loop:
     def __init__(self, scope: Scope, node: ast.AST, assigned: Mapping[str, SrcLoc | None]) -> None:
         self.scope = scope
         self.node = node
+        self.roots = dict(assigned)
         self.assigned = {
             part: loc for name, loc in assigned.items() for part in scope.parts(name) or [name]
         }
@@ -70,24 +74,37 @@ class Loop:
     ) -> None:
         """A ``for`` over ``range(*bounds)`` that always runs to its end."""
         region, is_untyped = self._body(body, index)
+        while region is None:
+            region, is_untyped = self._body(body, index)
         emit_for = self.scope.builder.emit_for
         self._finish(emit_for(*bounds, self._inits, region, self._hints), is_untyped)
 
     def lower_while(self, cond: Callable[[], Atom], body: Callable[[], None]) -> None:
         """A loop that runs while ``cond``, which is evaluated before every iteration."""
-        params = self._enter()
-        with self.scope.builder.region() as eqns:
-            proceed = cond()
-        test = Region(params, tuple(eqns), (proceed,))
-        region, is_untyped = self._body(body)
+        test, region, is_untyped = self._test(cond), *self._body(body)
+        while region is None:
+            test, region, is_untyped = self._test(cond), *self._body(body)
         emit_while = self.scope.builder.emit_while
         self._finish(emit_while(self._inits, test, region, self._hints), is_untyped)
 
-    def _body(self, body: Callable[[], None], *index: Var) -> tuple[Region, list[bool]]:
-        """The body, and which of the carried values are untyped at its end."""
+    def _test(self, cond: Callable[[], Atom]) -> Region:
+        """The condition of a ``while``."""
+        params = self._enter()
+        with self.scope.builder.region() as eqns:
+            proceed = cond()
+        return Region(params, tuple(eqns), (proceed,))
+
+    def _body(self, body: Callable[[], None], *index: Var) -> tuple[Region | None, list[bool]]:
+        """The body, and which of the carried values are untyped at its end.
+
+        None: names stand for other arrays after it than before, and it is lowered again, with a
+        choice between them.
+        """
         params = self._enter()
         with self.scope.builder.region() as eqns:
             body()
+            if self._joins_arrays(eqns):
+                return None, []
             ends, is_untyped = self._leave()
         self.scope.at(self.node)
         return Region((*index, *params), tuple(eqns), ends), is_untyped
@@ -144,6 +161,30 @@ class Loop:
             is_untyped.append(self.scope.inference.is_untyped(one))
             ends.append(self._end(item, one, loc))
         return tuple(ends), is_untyped
+
+    def _joins_arrays(self, eqns: list[Eqn]) -> bool:
+        """Let names that the body gives other arrays have a choice before the loop, too.
+
+        False: there are none; ends of the body have the choices of the start.
+        """
+        scope, is_changed = self.scope, False
+        if scope.flag(RETURN) == TRUE:
+            return False
+        for name in names_of_other_arrays(self.outer, scope.env):
+            before, after = value_in(scope, self.outer, name), scope.get(name)
+            if name not in self.roots or not is_value(before) or not is_value(after):
+                continue
+            start, end = joined(scope, before, after, eqns)
+            scope.set(name, end)
+            if flatten(start)[0] == flatten(before)[0]:
+                continue
+            is_changed = True
+            set_in(scope, self.outer, name, start)
+            parts = [part for part in self.outer if part.startswith(f"{name}.")]
+            self.assigned |= dict.fromkeys(parts, self.roots[name])
+        if is_changed:
+            self.carried = [c for n in self.assigned if (c := self._carry(n)) is not None]
+        return is_changed
 
     def _check_fixed(self) -> None:
         """Refuse loops that change the skeleton of a composite, or which array a name stands for.

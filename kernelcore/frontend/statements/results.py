@@ -9,6 +9,7 @@ from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.calls.overloads import source_type
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, scalar, settle
 from kernelcore.frontend.statements.branch import RESULT, RETURN
+from kernelcore.frontend.values.array_choice import joins
 from kernelcore.frontend.values.composite import zeros
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import (
@@ -18,12 +19,11 @@ from kernelcore.frontend.values.literal_types import (
     UntypedLiteral,
 )
 from kernelcore.frontend.values.value import (
-    ArrayView,
     CompositeValue,
-    Static,
     Value,
     describe_type,
     flatten,
+    has_function,
     split,
 )
 from kernelcore.ir.builder import zero
@@ -37,6 +37,11 @@ from kernelcore.language.types import (
     TypeClass,
     has_layout,
 )
+
+# The results of returns that give different arrays, until the paths have met.
+_WHOLE = f"{RESULT}s"
+# Set where returns are known to give different arrays.
+_JOINED = "$joined"
 
 
 class Results:
@@ -66,7 +71,8 @@ class Results:
         self.inferred_types: list[InferredType] | None = None
         self.prepared: list[InferredType] = []
         held = [t for t in annotated or () if isinstance(t, StructType) and not has_layout(t)]
-        # Which arrays a struct holds, and the types of updated parameters, are known at a return.
+        held += [t for t in annotated or () if isinstance(t, ArrayOf)]
+        # Which arrays are returned, and the types of updated parameters, are known at a return.
         is_late = bool(held) or (bool(updates) and annotated is not None)
         self.promised = tuple(annotated or ()) if is_late else None
         annotated = None if is_late or updates else annotated
@@ -117,28 +123,35 @@ class Results:
             value = members if isinstance(value, tuple) else members[0]
         if self.updates:
             value = (value, *self._last(scope, loc))
+        scope.env[RETURN] = TRUE
+        if _JOINED in scope.inference.unset:
+            scope.set(_WHOLE, value)
+        else:
+            self._give_all(scope, value, loc)
+
+    def _give_all(self, scope: Scope, value: Value, loc: SrcLoc | None) -> None:
+        """Give every scalar of the results its place."""
         skeleton, leaves = split(value)
         values = [_returned(leaf, loc) for leaf in leaves]
-        if any(isinstance(m, ArrayView | Static) for m in members):
+        members = value if isinstance(value, tuple) else (value,)
+        functions = [m for m in members if has_function(m)]
+        if functions:
             raise KernelTypeError(
-                f"return of {describe_type(members[0])}",
+                f"return of {describe_type(functions[0])}",
                 loc,
-                "return values; pass arrays to the function that uses them",
+                "return values; pass functions to the function that uses them",
             )
         if self.inferred_types is None or self.skeleton is None:
             self.inferred_types = [self._infer(scope, k, v) for k, v in enumerate(values)]
             self.skeleton = skeleton
         if skeleton != self.skeleton:
-            if flatten(skeleton)[0] == flatten(self.skeleton)[0]:
-                raise KernelTypeError(
-                    "the returned struct holds another array than that of another return",
-                    loc,
-                    "return the same arrays, or choose between them by a number in the struct",
-                )
+            if _JOINED not in scope.inference.unset and joins(self.skeleton, value):
+                # Returns give different arrays: the next attempt joins them as branches do.
+                scope.inference.start_over(_JOINED, TRUE)
+                return
             raise self._mismatch(value, loc)
         for k, leaf in enumerate(values):
             self._give_one(scope, k, leaf, loc)
-        scope.env[RETURN] = TRUE
 
     def _last(self, scope: Scope, loc: SrcLoc | None) -> list[Value]:
         """The values of updated parameters, in the types that they had."""
@@ -178,6 +191,9 @@ class Results:
         Raises:
             KernelTypeError: Control may reach the end without a ``return``.
         """
+        whole = scope.get(_WHOLE)
+        if whole is not None and not isinstance(whole, Unset):
+            self._give_all(scope, whole, loc)
         if self.inferred_types is None or self.skeleton is None:
             return (), ()
         values = [

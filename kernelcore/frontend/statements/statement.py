@@ -29,7 +29,7 @@ from kernelcore.frontend.statements.side_effects import writes
 from kernelcore.frontend.unsupported import unsupported
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, flatten
+from kernelcore.frontend.values.value import ArrayValue, CompositeValue, Value, flatten
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.language.annotations import scalar_annotation
 from kernelcore.language.source import own_nodes
@@ -219,7 +219,8 @@ class Block:
         is_sum = isinstance(node.op, ast.Add | ast.Sub)
         if isinstance(part, ElementTarget) and is_sum and not isinstance(part.type, StructType):
             value = lower_expr(scope, node.value)
-            if any(writes(scope.builder.eqns[start:], slot.array) for slot in part.slots):
+            arrays = {array for slot in part.slots for array in slot.arrays}
+            if any(writes(scope.builder.eqns[start:], array) for array in arrays):
                 raise KernelSyntaxError(
                     f"'{part.view.name}' is written while a value for '{ast.unparse(target)}' is "
                     "computed",
@@ -293,7 +294,7 @@ def bind(scope: Scope, name: str, value: Value, target: ast.expr, source: ast.ex
         KernelTypeError: ``name`` is an array parameter, or there is no value.
     """
     old = scope.env.get(name)
-    if isinstance(old, ArrayView) and not isinstance(value, ArrayView):
+    if isinstance(old, ArrayValue) and not isinstance(value, ArrayValue):
         raise KernelTypeError(
             f"cannot assign to '{name}': it is an {old.type}",
             scope.loc(target),

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
-from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.scope import FALSE, Scope
+from kernelcore.frontend.values.array_choice import of_option, per_option
 from kernelcore.frontend.values.literal_types import const
 from kernelcore.frontend.values.packed_array import array_of, element_value
-from kernelcore.frontend.values.value import ArrayView, Axis, Value
+from kernelcore.frontend.values.value import ArrayChoice, ArrayValue, ArrayView, Axis, Value
+from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.ir.op import DIM, LOAD, Op
+from kernelcore.ir.op import ASSERT, DIM, LOAD, Op
 from kernelcore.language.types import ArrayType, Element, Scalar, has_layout, int32, int64
 
 _ADD, _MUL = BINARY[ast.Add].op, BINARY[ast.Mult].op
 _CLAMP, _LEN = BUILTINS["clamp"].op, BUILTINS["range_len"].op
-_WHERE, _LESS = BUILTINS["where"].op, BUILTINS["less"].op
+_WHERE, _LESS, _EQUAL = (BUILTINS[name].op for name in ("where", "less", "equal"))
+
+
+_NO_ARRAY = "an element of an array field that no array was assigned to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,11 @@ class ElementSlot:
     components: tuple[Atom, ...]
 
     @property
+    def arrays(self) -> tuple[Var, ...]:
+        """The array that holds it."""
+        return (self.array,)
+
+    @property
     def operands(self) -> tuple[Atom, ...]:
         """The leading operands of LOAD, STORE and atomics."""
         return (self.array, *self.outer, *self.components)
@@ -51,8 +62,47 @@ class ElementSlot:
         assert isinstance(self.array.type, ArrayType)
         return self.array.type.dtype
 
+    def at(self, components: tuple[Atom, ...]) -> ElementSlot:
+        """The scalar of other components."""
+        return replace(self, components=components)
 
-def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
+
+@dataclass(frozen=True, slots=True)
+class ChosenSlot:
+    """One scalar of an element of one of several arrays; None stands for a null array."""
+
+    number: Atom
+    options: tuple[ElementSlot | None, ...]
+
+    @property
+    def first(self) -> ElementSlot:
+        """The scalar in the first array."""
+        return next(o for o in self.options if o is not None)
+
+    @property
+    def arrays(self) -> tuple[Var, ...]:
+        """The arrays that may hold it."""
+        return tuple(o.array for o in self.options if o is not None)
+
+    @property
+    def components(self) -> tuple[Atom, ...]:
+        """The components, which are those in any of the arrays."""
+        return self.first.components
+
+    @property
+    def dtype(self) -> Scalar:
+        """The type of the scalar."""
+        return self.first.dtype
+
+    def at(self, components: tuple[Atom, ...]) -> ChosenSlot:
+        """The scalar of other components."""
+        return ChosenSlot(self.number, tuple(o and o.at(components) for o in self.options))
+
+
+Slot = ElementSlot | ChosenSlot
+
+
+def extent(scope: Scope, view: ArrayValue, dim: int, loc: SrcLoc | None) -> Atom:
     """The extent of dimension ``dim`` of ``view``.
 
     Raises:
@@ -64,6 +114,8 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
             loc,
             "axes count from 0",
         )
+    if isinstance(view, ArrayChoice):
+        return _chosen_extent(scope, view, dim, loc)
     position = view.free[dim]
     axis = view.axes[position]
     assert isinstance(axis, Axis)
@@ -74,8 +126,34 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
     return scope.builder.emit(DIM, array_of(scope, view.arrays[0]), axis=position)
 
 
-def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[ElementSlot]:
+def _chosen_extent(scope: Scope, choice: ArrayChoice, dim: int, loc: SrcLoc | None) -> Atom:
+    """The extent of one of several arrays; 0 of a null array."""
+    found = [
+        extent(scope, o, dim, loc) if isinstance(o, ArrayView) else const(int32, 0, None)
+        for o in choice.options
+    ]
+    *front, chosen = _alike(scope, *found)
+    assert isinstance(choice.number, Var | Const)
+    for k in range(len(front) - 1, -1, -1):
+        is_chosen = scope.builder.emit(_EQUAL, choice.number, const(int32, k, None))
+        chosen = scope.builder.emit(_WHERE, is_chosen, front[k], chosen)
+    return chosen
+
+
+def slots(scope: Scope, view: ArrayValue, indices: Sequence[Atom]) -> Sequence[Slot]:
     """Where the scalars of one element lie; one index per dimension of the view."""
+    if isinstance(view, ArrayChoice):
+        assert isinstance(view.number, Var | Const)
+        number = view.number
+        found = [_slots(scope, o, indices) for o in view.options if isinstance(o, ArrayView)]
+        rows = iter(found)
+        none: list[ElementSlot | None] = [None] * len(found[0])
+        all_ = [next(rows) if isinstance(o, ArrayView) else none for o in view.options]
+        return [ChosenSlot(number, options) for options in zip(*all_, strict=True)]
+    return _slots(scope, view, indices)
+
+
+def _slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[ElementSlot]:
     outer = tuple(_base_indices(scope, view, indices))
     found: list[ElementSlot] = []
     for part in view.arrays:
@@ -89,14 +167,45 @@ def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[Elemen
     return found
 
 
-def load(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Value:
+def at_slots(
+    scope: Scope, positions: Sequence[Slot], emit: Callable[[Sequence[ElementSlot]], Sequence[Var]]
+) -> Sequence[Var]:
+    """What ``emit`` gives at ``positions``: nothing, or a scalar of the type of each.
+
+    Of several arrays it runs for the one that is chosen. A null array has no elements: the launch
+    fails.
+    """
+    plain = [p for p in positions if isinstance(p, ElementSlot)]
+    if len(plain) == len(positions):
+        return emit(plain)
+    chosen = [p for p in positions if isinstance(p, ChosenSlot)]
+    rows = zip(*(c.options for c in chosen), strict=True)
+    options = [[s for s in row if s is not None] for row in rows]
+    is_read = False
+
+    def lower(row: Sequence[ElementSlot]) -> Sequence[Atom]:
+        nonlocal is_read
+        if row:
+            found = emit(row)
+            is_read = is_read or bool(found)
+            return found
+        scope.builder.emit_effect(ASSERT, FALSE, text=_NO_ARRAY)
+        return [zero(c.dtype) for c in chosen] if is_read else []
+
+    # A null array comes last, when it is known whether there are results.
+    order = sorted(range(len(options)), key=lambda k: not options[k])
+    return per_option(scope, chosen[0].number, [(k, partial(lower, options[k])) for k in order])
+
+
+def load(scope: Scope, view: ArrayValue, indices: Sequence[Atom]) -> Value:
     """The value of one element."""
     return element_value(view.element, load_slots(scope, slots(scope, view, indices)))
 
 
-def load_slots(scope: Scope, positions: Sequence[ElementSlot]) -> Iterator[Var]:
+def load_slots(scope: Scope, positions: Sequence[Slot]) -> Iterator[Var]:
     """The scalars at ``positions``, all of which are loaded at once."""
-    return iter([scope.builder.emit(LOAD, *s.operands) for s in positions])
+    emit = scope.builder.emit
+    return iter(at_slots(scope, positions, lambda row: [emit(LOAD, *s.operands) for s in row]))
 
 
 def require_layout(type_: Element, loc: SrcLoc | None) -> None:
@@ -113,11 +222,11 @@ def require_layout(type_: Element, loc: SrcLoc | None) -> None:
         )
 
 
-def choose_slots(scope: Scope, index: Atom, options: list[list[ElementSlot]]) -> list[ElementSlot]:
+def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[Slot]:
     """The slots of option number ``index``, which is known at run time only."""
     if len(options) == 1:
         return options[0]
-    found: list[ElementSlot] = []
+    found: list[Slot] = []
     for first, second in zip(*options[:2], strict=True):
         pairs = zip(first.components, second.components, strict=True)
         position = next(k for k, (a, b) in enumerate(pairs) if _differ(a, b))
@@ -132,7 +241,7 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[ElementSlot]]) ->
         if not (isinstance(start, Const) and start.value == 0):
             at = _arithmetic(scope, _ADD, at, start)
         parts = (*first.components[:position], at, *first.components[position + 1 :])
-        found.append(replace(first, components=parts))
+        found.append(first.at(parts))
     return found
 
 
@@ -143,13 +252,20 @@ def _differ(one: Atom, other: Atom) -> bool:
 
 def _base_indices(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Iterator[Atom]:
     """Indices of the arrays that hold the view."""
-    remaining = iter(indices)
+    remaining = enumerate(indices)
     for axis in view.axes:
         if isinstance(axis, Axis):
-            yield _looked_up(scope, axis, next(remaining))
+            yield _looked_up(scope, axis, _from_start(scope, view, *next(remaining)))
         else:
             assert isinstance(axis, Var | Const)
             yield axis
+
+
+def _from_start(scope: Scope, view: ArrayView, dim: int, index: Atom) -> Atom:
+    """``index`` of dimension ``dim``, of which a dialect may count known ones from the end."""
+    if not (isinstance(index, Const) and index.value < 0 and scope.counts_back):
+        return index
+    return _arithmetic(scope, _ADD, *_alike(scope, extent(scope, view, dim, None), index))
 
 
 def _looked_up(scope: Scope, axis: Axis, index: Atom) -> Atom:
@@ -177,7 +293,7 @@ def _alike(scope: Scope, *indices: Atom) -> list[Atom]:
 
 
 def select(
-    scope: Scope, view: ArrayView, indices: Sequence[Atom | ArraySlice], loc: SrcLoc | None
+    scope: Scope, view: ArrayValue, indices: Sequence[Atom | ArraySlice], loc: SrcLoc | None
 ) -> Value:
     """The element that ``indices`` select, or a view of the remaining dimensions.
 
@@ -188,6 +304,16 @@ def select(
         raise too_many_indices(view, len(indices), loc)
     if len(indices) == len(view.free) and not any(isinstance(i, ArraySlice) for i in indices):
         return load(scope, view, [i for i in indices if not isinstance(i, ArraySlice)])
+    if isinstance(view, ArrayChoice):
+        ndim = len(view.free) - sum(not isinstance(i, ArraySlice) for i in indices)
+        return of_option(scope, view, lambda option: _part(scope, option, indices, loc), ndim)
+    return _part(scope, view, indices, loc)
+
+
+def _part(
+    scope: Scope, view: ArrayView, indices: Sequence[Atom | ArraySlice], loc: SrcLoc | None
+) -> ArrayView:
+    """The view of what ``indices`` leave of the dimensions."""
     axes = list(view.axes)
     for dim, index in enumerate(indices):
         position = view.free[dim]
@@ -196,17 +322,17 @@ def select(
         if isinstance(index, ArraySlice):
             axes[position] = _sliced(scope, axis, index, extent(scope, view, dim, loc))
         else:
-            axes[position] = _looked_up(scope, axis, index)
+            axes[position] = _looked_up(scope, axis, _from_start(scope, view, dim, index))
     return ArrayView(view.element, view.arrays, tuple(axes))
 
 
-def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelTypeError:
+def too_many_indices(view: ArrayValue, found: int, loc: SrcLoc | None) -> KernelTypeError:
     """The error for too many indices."""
     ndim = len(view.free)
     sample = ", ".join("ijkl"[:ndim])
     dims = "1 dimension" if ndim == 1 else f"{ndim} dimensions"
     inner = "" if isinstance(view.element, Scalar) else "[k]"
-    is_whole = len(view.free) == len(view.axes)
+    is_whole = isinstance(view, ArrayChoice) or len(view.free) == len(view.axes)
     return KernelTypeError(
         f"{'' if is_whole else 'this part of '}'{view.name}' has {dims}, found {found} indices",
         loc,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.library import LIBRARY
@@ -13,11 +13,12 @@ from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.expressions.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.scope import TRUE, Scope, scalar
+from kernelcore.frontend.values.array_choice import joined
 from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
-    ArrayView,
+    ArrayValue,
     CompositeValue,
     Leaf,
     Static,
@@ -58,7 +59,7 @@ def operate(
     Raises:
         KernelTypeError: ``op`` does not take these types.
     """
-    if not any(isinstance(a, CompositeValue | ArrayView | Static | tuple) for a in args):
+    if not any(isinstance(a, CompositeValue | ArrayValue | Static | tuple) for a in args):
         return apply_op(scope, op, args, node, operands)
     if op is _WHERE and len(args) == 3:
         return _select(scope, args, node, operands)
@@ -82,6 +83,7 @@ def _select(
 ) -> Value:
     """Leaf by leaf, whatever the two alternatives are, if they are alike."""
     cond, left, right = args
+    left, right = joined(scope, left, right, scope.builder.eqns)
     (skeleton, lefts), (other, rights) = flatten(left), flatten(right)
     if skeleton != other:
         raise KernelTypeError(
@@ -91,10 +93,14 @@ def _select(
             "convert one of them",
         )
     pairs = zip(lefts, rights, strict=True)
-    found = [
-        a if a is b else apply_op(scope, _WHERE, [cond, a, b], node, operands) for a, b in pairs
-    ]
-    return unflatten(skeleton, [scalar(v, scope.loc(node)) for v in found])
+    found: list[Leaf] = []
+    for one, other in pairs:
+        if one is not other:
+            chosen = apply_op(scope, _WHERE, [cond, one, other], node, operands)
+            found.append(scalar(chosen, scope.loc(node)))
+        else:
+            found.append(one)
+    return unflatten(skeleton, found)
 
 
 def _componentwise(
@@ -103,7 +109,7 @@ def _componentwise(
     """``op`` on each component, with scalars as they are."""
     loc = scope.at(node)
     compounds = [a for a in args if isinstance(a, CompositeValue)]
-    if any(isinstance(a, ArrayView | Static | tuple) for a in args):
+    if any(isinstance(a, ArrayValue | Static | tuple) for a in args):
         return apply_op(scope, op, args, node, operands)  # refuses them
     kinds = list(dict.fromkeys(c.type for c in compounds))
     first = kinds[0]

@@ -8,7 +8,7 @@ from typing import cast
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.values.value import (
-    ArrayView,
+    ArrayValue,
     CompositeValue,
     Value,
     describe_type,
@@ -28,14 +28,14 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
     """
     match want:
         case Scalar():
-            if isinstance(value, CompositeValue | ArrayView):
-                is_array = isinstance(value, ArrayView)
+            if isinstance(value, CompositeValue | ArrayValue):
+                is_array = isinstance(value, ArrayValue)
                 remedy = "index the array: a[i]" if is_array else "take a component or a field"
                 raise KernelTypeError(f"expected {want}, found {describe_type(value)}", loc, remedy)
             return scope.inference.adapt(scalar(value, loc), want, loc)
         case Dense() | StructType() if isinstance(value, CompositeValue) and value.type == want:
             return value
-        case ArrayOf(element=element, ndim=ndim) if isinstance(value, ArrayView) and (
+        case ArrayOf(element=element, ndim=ndim) if isinstance(value, ArrayValue) and (
             value.element == element and len(value.free) == ndim
         ):
             return value
@@ -46,7 +46,7 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
             if isinstance(want, Dense) and isinstance(value, CompositeValue):
                 alike = isinstance(value.type, Dense) and value.type.shape == want.shape
                 remedy = f"{'convert it' if alike else 'make one'}: {want}(...)"
-            elif isinstance(want, Dense) and not isinstance(value, ArrayView):
+            elif isinstance(want, Dense) and not isinstance(value, ArrayValue):
                 remedy = f"make one: {want}(...)"
             raise KernelTypeError(
                 f"expected {words_of(want)}, found {describe_type(value)}", loc, remedy

@@ -7,12 +7,13 @@ IR carries it (loops, branches, calls), and put together again with ``unflatten`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from types import ModuleType
 from typing import Any
+from typing import cast as as_type
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
@@ -112,6 +113,36 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayChoice:
+    """One of several arrays, where the path of a thread decides which.
+
+    Attributes:
+        type: Its type as a user writes it.
+        number: The position in ``options``, an int32.
+        options: Views of arrays, and at most one null array.
+    """
+
+    type: ArrayOf
+    number: Atom | Hole
+    options: tuple[ArrayView | Static, ...]
+
+    @property
+    def element(self) -> Element:
+        """The type of its elements."""
+        return next(o.element for o in self.options if isinstance(o, ArrayView))
+
+    @property
+    def free(self) -> list[int]:
+        """The positions of its dimensions."""
+        return list(range(self.type.ndim))
+
+    @property
+    def name(self) -> str:
+        """The names of the parameters that it may be a part of."""
+        return " or ".join(o.name for o in self.options if isinstance(o, ArrayView))
+
+
+@dataclass(frozen=True, slots=True)
 class NullArray:
     """What a field of type ``type`` is before an array is assigned: an array that is empty."""
 
@@ -135,8 +166,17 @@ _FUNCTIONS = (
     "Intrinsic",
 )
 Leaf = Var | Const | UntypedLiteral
+ArrayValue = ArrayView | ArrayChoice
 Value = (
-    Var | Const | UntypedLiteral | Hole | CompositeValue | ArrayView | Static | tuple["Value", ...]
+    Var
+    | Const
+    | UntypedLiteral
+    | Hole
+    | CompositeValue
+    | ArrayView
+    | ArrayChoice
+    | Static
+    | tuple["Value", ...]
 )
 
 
@@ -161,6 +201,10 @@ def _mapped(value: Value, change: Callable[[Any], Any]) -> Value:
         case ArrayView(element, arrays, axes):
             found = tuple(_mapped_array(a, change) for a in arrays)
             return ArrayView(element, found, tuple(_mapped_axis(a, change) for a in axes))
+        case ArrayChoice(type_, number, options):
+            number = change(number)
+            found = tuple(_mapped(o, change) for o in options)
+            return ArrayChoice(type_, number, as_type("tuple[ArrayView | Static, ...]", found))
         case tuple():
             return tuple(_mapped(m, change) for m in value)
         case Static():
@@ -222,6 +266,13 @@ def substituted(value: Value, arrays: Mapping[Var, Leaf]) -> Value:
     return _mapped(value, lambda leaf: arrays.get(leaf, leaf) if isinstance(leaf, Var) else leaf)
 
 
+def is_scalar(value: Value) -> bool:
+    """Whether ``value`` is one scalar."""
+    return isinstance(value, UntypedLiteral | Const) or (
+        isinstance(value, Var) and isinstance(value.type, Scalar)
+    )
+
+
 def hole_count(skeleton: Value) -> int:
     """How many leaves a value of this skeleton has."""
     holes: list[Hole] = []
@@ -264,7 +315,7 @@ def describe_type(value: Value) -> str:
             return f"a tuple of {len(value)}" if value else "nothing"
         case CompositeValue(type_, _):
             return repr(type_)
-        case ArrayView():
+        case ArrayView() | ArrayChoice():
             return f"an {value.type}"
         case Static(obj):
             return describe_object(obj)

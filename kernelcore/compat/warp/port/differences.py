@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from kernelcore.compat.warp.port.values import Operand
+from kernelcore.base.dataclass import dataclass
+from kernelcore.compat.warp.port.values import Elements, Operand
 from kernelcore.language.types import Dense, Scalar
 
 # Whether operands are such that results differ; None if that cannot be told from the source.
@@ -45,6 +45,10 @@ def signed(operands: Sequence[Operand]) -> bool | None:
 def composites(operands: Sequence[Operand]) -> bool | None:
     kinds = [None if o.type is None else isinstance(o.type, Dense) for o in operands]
     return _all(kinds)
+
+
+def arrays(operands: Sequence[Operand]) -> bool | None:
+    return _all([None if o.type is None else isinstance(o.type, Elements) for o in operands])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,13 @@ DIFFERENCES = (
         always,
         "the number of elements",
         "the last index",
+    ),
+    Difference(
+        ("[]",),
+        "of arrays at a negative literal",
+        arrays,
+        "an error",
+        "the element counted from the end",
     ),
     Difference(
         ("array",),

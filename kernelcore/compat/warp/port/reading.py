@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelError
 from kernelcore.compat.warp.port.differences import Difference, difference_of
 from kernelcore.compat.warp.port.inference import Scope, assign, bindings
@@ -29,7 +29,7 @@ class Verdict(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A use of Warp that does not simply run.
 
@@ -118,7 +118,8 @@ def _report(file: SourceFile) -> FileReport:
     found |= set(_calls(file))
     lines |= {line for line, _ in uses}
     runs = lines - {f.line for f in found}
-    return FileReport(file.path, file.text, tuple(sorted(found)), tuple(sorted(runs)), len(kernels))
+    in_order = sorted(found, key=lambda f: (f.line, f.name, f.text))
+    return FileReport(file.path, file.text, tuple(in_order), tuple(sorted(runs)), len(kernels))
 
 
 def _outermost(tree: ast.AST, file: SourceFile) -> Iterator[ast.expr]:
@@ -171,6 +172,15 @@ def _different(line: int, name: str, of: Difference, is_certain: bool | None) ->
     return Finding(line, name, f"{operands}: kernelcore gives {of.plain}, Warp {of.warp}", False)
 
 
+def _has_negative_literal(index: ast.expr) -> bool:
+    """Whether ``index`` is a negative literal, or a tuple with one."""
+    if isinstance(index, ast.Tuple):
+        return any(map(_has_negative_literal, index.elts))
+    if not isinstance(index, ast.UnaryOp) or not isinstance(index.op, ast.USub):
+        return False
+    return isinstance(index.operand, ast.Constant)
+
+
 class _KernelReader:
     """Reads one kernel or function of kernels for operations whose results differ."""
 
@@ -206,6 +216,8 @@ class _KernelReader:
             yield from self._call(node, path)
         elif isinstance(node, ast.BinOp):
             yield from self._operator(node.op, node.left, node.right)
+        elif isinstance(node, ast.Subscript) and _has_negative_literal(node.slice):
+            yield from self._compared("[]", "[]", node.lineno, [node.value])
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 yield from self._expression(child)
