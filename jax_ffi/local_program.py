@@ -39,15 +39,17 @@ class _Program:
         given: list[str] = []
         for k, operand in enumerate(op.operands):
             dtype = as_array(operand.type).dtype.numpy
-            name, shape = f"%arg{k}", at.local(at.operands[k], at.operand_cuts[k])
+            name, shape = f"%arg{k}", at.held(at.operands[k], at.operand_cuts[k])
             text.types[name] = ArrayText(text, dtype).type(shape)
             given.append(name)
         arguments = ", ".join(f"{n}: {text.types[n]}" for n in given)
-        grid = [n // at.tiles.get(a, 1) for a, n in enumerate(at.grid)]
-        local = local_operation(op, sorted(at.tiles), grid)
+        grid = [at.cuts[a].part if a in at.cuts else n for a, n in enumerate(at.grid)]
+        cut = {a: self.splits[a] for a in sorted(at.cuts)}
+        guarded = [a for a in cut if at.cuts[a].is_guarded]
+        local = local_operation(op, cut, grid, guarded)
         values = [self.operand(k, name) for k, name in enumerate(given)]
         values += [
-            *(self.table(a, [p * grid[a] for p in at.part_of_device(a)]) for a in local.starts),
+            *(self.table([at.first(a, p) for p in at.part_of_device(a)]) for a in local.starts),
             *(self.number(at.grid[a]) for a in local.extents),
         ]
         found = self.call(local.operation, values)
@@ -63,41 +65,39 @@ class _Program:
         """What the kernel is given for operand ``k``: the window with its border."""
         op, at = self.operation, self.placement
         array = ArrayText(self.text, as_array(op.operands[k].type).dtype.numpy)
-        shape = at.local(at.operands[k], at.operand_cuts[k])
+        shape = at.held(at.operands[k], at.operand_cuts[k])
         bound = next((b for b in op.bindings if b.operand == k), None)
         result = -1 if bound is None or bound.role is not Role.INOUT else bound.result
         if result >= 0:
             name = self.start_of_sum(array, result, name, shape)
         for axis, window in at.operand_cuts[k].items():
-            if window.is_own:
-                continue
+            cut, along = at.cuts[axis], window.axis
             is_added = result in self.splits[axis].added
             parts: list[str] = []
-            extent = shape[window.axis]
-            for width, begin, step in (
-                (window.below, extent - window.below, 1),
-                (0, 0, 0),
-                (window.above, 0, -1),
-            ):
+            extent, whole = shape[along], at.operands[k][along]
+            below, above = cut.borders(window, whole)
+            for width, begin, step in ((below, extent - below, 1), (0, 0, 0), (above, 0, -1)):
                 if step == 0:
                     parts.append(name)
                 elif width and is_added:
-                    border = list(shape)
-                    border[window.axis] = width
-                    parts.append(array.zeros(tuple(border)))
+                    parts.append(array.zeros(_with_extent(shape, along, width)))
                 elif width:
-                    edge = array.slice(name, shape, window.axis, begin, begin + width)
+                    edge = array.slice(name, shape, along, begin, begin + width)
                     pairs = at.neighbours(axis, step, window.wraps)
                     parts.append(array.permuted(edge, pairs))
-            shape = self._with_border(shape, window)
-            name = array.concatenate(parts, shape, window.axis)
+            shape = _with_extent(shape, along, below + extent + above)
+            name = array.concatenate(parts, shape, along) if len(parts) > 1 else name
+            inner = _with_extent(shape, along, at.window(at.operands[k], {axis: window})[along])
+            if inner != shape:
+                at_device = self.offset(axis, window, whole)
+                name = array.dynamic_slice(name, shape, along, at_device, inner[along])
+            shape = inner
         return name
 
-    @staticmethod
-    def _with_border(shape: Shape, window: Window) -> Shape:
-        made = list(shape)
-        made[window.axis] += window.below + window.above
-        return tuple(made)
+    def offset(self, axis: int, window: Window, extent: int) -> str:
+        """Where the window of the device begins in its elements and their borders."""
+        offsets = self.placement.cuts[axis].offsets(window, extent)
+        return self.table([offsets[p] for p in self.placement.part_of_device(axis)])
 
     def start_of_sum(self, array: ArrayText, result: int, name: str, shape: Shape) -> str:
         """The start of a result to which every part adds: in one part that which is given."""
@@ -106,7 +106,7 @@ class _Program:
             return name
         places = [self.placement.part_of_device(a) for a in axes]
         is_first = [int(not any(row)) for row in zip(*places, strict=True)]
-        chosen = self.table(-1, is_first)
+        chosen = self.table(is_first)
         condition = self.text.add("convert", [chosen], "", "tensor<i1>")
         zeros = array.zeros(shape)
         return self.text.add("select", [condition, name, zeros], "", array.type(shape))
@@ -118,24 +118,25 @@ class _Program:
         """Result ``k`` of the whole: borders go to the neighbours that own them, sums are added."""
         op, at = self.operation, self.placement
         array = ArrayText(self.text, op.results[k].type.dtype.numpy)
-        shape = at.local(at.results[k], at.result_cuts[k], with_border=True)
+        shape = at.window(at.results[k], at.result_cuts[k])
         for axis, window in reversed([*at.result_cuts[k].items()]):
-            if window.is_own:
+            cut, along, whole = at.cuts[axis], window.axis, at.results[k][window.axis]
+            extent, (below, above) = cut.held(whole), cut.borders(window, whole)
+            if cut.step(window, whole):
+                shape = _with_extent(shape, along, below + extent + above)
+                place = self.offset(axis, window, whole)
+                name = array.dynamic_update_slice(array.zeros(shape), shape, along, place, name)
+            if not below and not above:
                 continue
-            along, extent = window.axis, shape[window.axis] - window.below - window.above
-            own = array.slice(name, shape, along, window.below, window.below + extent)
-            inner = list(shape)
-            inner[along] = extent
-            edges = (
-                (window.below, 0, -1, extent - window.below),
-                (window.above, window.below + extent, 1, 0),
-            )
+            own = array.slice(name, shape, along, below, below + extent)
+            inner = _with_extent(shape, along, extent)
+            edges = ((below, 0, -1, extent - below), (above, below + extent, 1, 0))
             for width, begin, step, place in edges if k in self.splits[axis].added else ():
                 if width:
                     edge = array.slice(name, shape, along, begin, begin + width)
                     edge = array.permuted(edge, at.neighbours(axis, step, window.wraps))
-                    own = self._added_at(array, own, tuple(inner), along, place, edge, width)
-            name, shape = own, tuple(inner)
+                    own = self._added_at(array, own, inner, along, place, edge, width)
+            name, shape = own, inner
         if axes := self.summed_axes(k):
             name = array.reduced("add", name, at.groups(axes))
         for update in ("max", "min"):
@@ -167,7 +168,7 @@ class _Program:
             "constant", [], f"<{{value = dense<{value}> : tensor<i32>}}>", "tensor<i32>"
         )
 
-    def table(self, axis: int, rows: Sequence[int]) -> str:
+    def table(self, rows: Sequence[int]) -> str:
         """The number that ``rows`` has for the device, an int32."""
         text = self.text
         if self._partition is None:
@@ -188,7 +189,7 @@ class _Program:
         count = len(values)
         types: list[str] = []
         for k, result in enumerate(op.results):
-            shape = at.local(at.results[k], at.result_cuts[k], with_border=True)
+            shape = at.window(at.results[k], at.result_cuts[k])
             types.append(ArrayText(text, result.type.dtype.numpy).type(shape))
         described = launch_attributes(
             local,
@@ -226,6 +227,10 @@ class _Program:
         names = [f"{name}#{k}" for k in range(len(types))]
         text.types.update(zip(names, types, strict=True))
         return names
+
+
+def _with_extent(shape: Shape, axis: int, extent: int) -> Shape:
+    return (*shape[:axis], extent, *shape[axis + 1 :])
 
 
 def _row_major(type_: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +19,7 @@ from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, label, launch_p, result_avals
 from jax_ffi.registration import TARGET
-from kernelcore.operators import Operation, Role, warn_of_compiled
+from kernelcore.operators import Operation, Role, in_place, warn_of_compiled
 
 
 def aliases(operation: Operation) -> dict[int, int]:
@@ -27,6 +29,23 @@ def aliases(operation: Operation) -> dict[int, int]:
         for b in operation.bindings
         if b.role in (Role.INOUT, Role.SCRATCH) and b.operand >= 0
     }
+
+
+def _is_in_loop() -> bool:
+    """Whether the operations that are added now belong to the body of a loop.
+
+    JAX lowers bodies in place, or as functions named ``closed_call``.
+    """
+    point: Any = ir.InsertionPoint.current
+    owner = point.block.owner.operation
+    if owner.name == "func.func":
+        return ir.StringAttr(owner.attributes["sym_name"]).value.startswith("closed_call")
+    return owner.name == "stablehlo.while"
+
+
+def _in_memory_of_cotangents(launch: Launch, avals: Sequence[Any]) -> Launch:
+    operation = in_place(launch.operation, launch.linear, [a.shape for a in avals])
+    return replace(launch, operation=operation)
 
 
 def _lower_named(
@@ -48,6 +67,9 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
     fused = lower_fused(ctx, operands, launch)
     if fused is not None:
         return fused
+    if launch.is_transpose and _is_in_loop():
+        launch = _in_memory_of_cotangents(launch, ctx.avals_in)
+        operation = launch.operation
     if is_exported_in_parts(ctx, launch):
         return lower_exported(ctx, operands, launch)
     if is_partitionable(ctx, launch.has_side_effect):

@@ -27,7 +27,14 @@ from jax_ffi.placement import Members, Placement
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, label
 from kernelcore import config
-from kernelcore.operators import AxisSplit, Operation, derive, is_launch_of_parts, usable_splits
+from kernelcore.operators import (
+    AxisSplit,
+    Operation,
+    derive,
+    evaluate,
+    is_launch_of_parts,
+    shaped_splits,
+)
 
 _TARGET = "kernelcore_partition"
 
@@ -87,42 +94,50 @@ def _members(context: Any) -> Members | None:
     return tuple(map(tuple, devices.reshape(-1, mesh.axis_sizes[free[0]]).tolist()))
 
 
-def _without_unread(launch: Launch, avals: Sequence[Any]) -> tuple[Launch, list[int]]:
-    """``launch`` without the operands that its kernel does not take, and those it keeps.
+def _without_unread(
+    launch: Launch, avals: Sequence[Any], operands: Sequence[Any]
+) -> tuple[Launch, list[Any], list[Any], Mapping[int, int]]:
+    """``launch`` without operands of which its kernel has no element, and which it keeps.
 
-    XLA would give every device the whole of them.
+    XLA would give every device the whole of them. Extents of them are numbers.
+
+    Returns:
+        The launch, its operands and their shapes, and the values of those that are extents.
     """
     operation = derive.without_unused(launch.operation)
-    omit = derive.unread(operation, range(len(avals)))
-    taken = [k for k in range(len(avals)) if k not in omit]
-    if not omit:
-        return launch, taken
-    sizes = tuple(((k, a), avals[k].shape[a]) for k, a in derive.untold(operation, omit))
-    made = derive.without(derive.DerivedOperation(operation, ()), omit, sizes)
-    return replace(launch, operation=made.operation), taken
+    operation, extents = derive.with_extents_as_numbers(operation)
+    count = len(avals)
+    omit = derive.unread(operation, range(count))
+    taken = [k for k in range(count) if k not in omit]
+    values = [avals[k].shape[a] for k, a in extents]
+    given = [operands[k] for k in taken] + [mlir.ir_constant(np.int32(n)) for n in values]
+    shapes = [avals[k].shape for k in taken] + [()] * len(values)
+    if omit:
+        sizes = tuple(((k, a), avals[k].shape[a]) for k, a in derive.untold(operation, omit))
+        operation = derive.without(derive.DerivedOperation(operation, ()), omit, sizes).operation
+    launch = replace(launch, operation=operation)
+    return launch, given, shapes, {len(taken) + n: value for n, value in enumerate(values)}
 
 
 def lower_partitioned(
     platform: str, ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch
 ) -> Any:
     """The lowering of ``launch`` as a call that XLA cuts along the launch."""
-    avals: Sequence[Any] = ctx.avals_in
-    launch, taken = _without_unread(launch, avals)
+    launch, operands, shapes, extents = _without_unread(launch, ctx.avals_in, operands)
     operation = launch.operation
-    operands = [operands[k] for k in taken]
-    shapes: list[Any] = [avals[k].shape for k in taken]
-    splits = usable_splits(operation, shapes)
+    splits = shaped_splits(operation, shapes, extents)
     members = _members(ctx.module_context.axis_context)
     if members is None:
         splits = {
             a: s
             for a, s in splits.items()
-            if not s.sums and not s.extrema and is_launch_of_parts(operation, a)
+            if not s.sums and not s.extrema and is_launch_of_parts(operation, a, s)
         }
     call = _Call(launch, platform, splits, members or ())
     # Compiled here, where an error has its place in the program.
     CODE[platform](operation, range(len(operands)), launch.block_dim)
-    name = f"{operation.key}:{platform}:{launch.block_dim}:{shapes}:{members}".encode()
+    facts = f"{launch.block_dim}:{shapes}:{members}:{extents}"
+    name = f"{operation.key}:{platform}:{facts}".encode()
     call = _calls.setdefault(name, call)
     ctx.module_context.add_keepalive(call)
     made = stablehlo.CustomCallOp(
@@ -136,7 +151,8 @@ def lower_partitioned(
         operand_layouts=None,
         result_layouts=None,
     )
-    rule = sharding_rule(call.splits, shapes, [a.shape for a in ctx.avals_out])
+    grid = evaluate(operation.grid, shapes)
+    rule = sharding_rule(call.splits, grid, shapes, [a.shape for a in ctx.avals_out])
     made.attributes["sdy.sharding_rule"] = ir.Attribute.parse(
         rule, context=ctx.module_context.context
     )
@@ -144,7 +160,10 @@ def lower_partitioned(
 
 
 def sharding_rule(
-    splits: Mapping[int, AxisSplit], operands: Sequence[Any], results: Sequence[Any]
+    splits: Mapping[int, AxisSplit],
+    grid: Sequence[int],
+    operands: Sequence[Any],
+    results: Sequence[Any],
 ) -> str:
     """Shardy's rule: a factor per axis of the launch that can be cut; others are not cut."""
     unused = _factors()
@@ -163,14 +182,16 @@ def sharding_rule(
             names.append(cut.get(k) or next(unused))
             if k not in cut:
                 whole.append(names[-1])
-            sizes[names[-1]] = shape[k]
+                sizes[names[-1]] = shape[k]
+        sizes.update({factor[a]: grid[a] for a in splits if factor[a] in names})
         return f"[{', '.join(names)}]"
 
     left = ", ".join(axes(s, k, False) for k, s in enumerate(operands))
     right = ", ".join(axes(s, k, True) for k, s in enumerate(results))
     shared = {a: f for a, f in factor.items() if f in sizes}
     made = {a: any(k < len(results) for k in splits[a].results) for a in shared}
-    bordered = {a for a in shared if any(not w.is_own for w in splits[a].parts.windows.values())}
+    windows = {a: splits[a].parts.windows.values() for a in shared}
+    bordered = {a for a, ws in windows.items() if any(w.more or not w.is_own for w in ws)}
     kinds = {
         "reduction": [f for a, f in shared.items() if not made[a]],
         "need_replication": whole,
@@ -229,8 +250,8 @@ def _report_gathers(operation: Operation, placement: Placement, shardings: Seque
             warnings.warn(
                 f"{label(operation)}: operand '{operation.operands[k].name}' is cut along axis "
                 f"{', '.join(lost)}, along which its launch is not cut: every device gathers it. "
-                "A launch is cut along axes that every access indexes near the launch index, into "
-                "equal parts",
+                "A launch is cut along axes that every access indexes near a multiple of the "
+                "launch index, into parts no thinner than their borders",
                 stacklevel=1,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,7 +21,7 @@ from kernelcore.operators import (
     evaluate,
     run_in_python,
     runs_in_python,
-    usable_splits,
+    shaped_splits,
 )
 
 launch_p = compat.Primitive("kernelcore_launch")
@@ -38,6 +39,8 @@ class Launch:
         has_side_effect: Whether the call stays although its results are not used.
         block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
         fuse: Whether XLA computes it in its own code.
+        is_transpose: Whether the ``linear`` operands are cotangents of one launch, which a program
+            seldom needs afterwards.
     """
 
     operation: Operation
@@ -46,6 +49,7 @@ class Launch:
     has_side_effect: bool = False
     block_dim: int = 0
     fuse: Fuse = False
+    is_transpose: bool = False
 
 
 def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:
@@ -94,15 +98,16 @@ def _with_shardings(operation: Operation, operands: Sequence[Any], avals: list[A
         return avals
     specs: list[list[Any]] = [[None] * len(a.shape) for a in avals]
     used: set[Any] = set()
-    for split in usable_splits(operation, [a.shape for a in operands]).values():
+    mesh = operands[next(iter(cut))].sharding.mesh
+    for split in shaped_splits(operation, [a.shape for a in operands]).values():
         given = (cut[k][w.axis] for k, w in split.operands.items() if k in cut)
         names = next((n for n in given if n is not None and used.isdisjoint(_names(n))), None)
         if names is not None:
             used.update(_names(names))
             for k, window in split.results.items():
-                if k < len(specs):
+                parts = math.prod(mesh.shape[n] for n in _names(names))
+                if k < len(specs) and avals[k].shape[window.axis] % parts == 0:
                     specs[k][window.axis] = names
-    mesh = operands[next(iter(cut))].sharding.mesh
     return [
         a.update(sharding=NamedSharding(mesh, PartitionSpec(*spec)))
         for a, spec in zip(avals, specs, strict=True)

@@ -63,6 +63,27 @@ class ArrayText:
         made = tuple(b - a for a, b in zip(starts, stops, strict=True))
         return self.text.add("slice", [value], f"<{{{attributes}}}>", self.type(made))
 
+    def dynamic_slice(self, value: str, shape: Shape, axis: int, start: str, size: int) -> str:
+        """``size`` elements of ``value`` along ``axis``, from the int32 ``start`` on."""
+        sizes = [size if k == axis else n for k, n in enumerate(shape)]
+        return self.text.add(
+            "dynamic_slice",
+            [value, *self._at(shape, axis, start)],
+            f"<{{slice_sizes = array<i64: {', '.join(map(str, sizes))}>}}>",
+            self.type(tuple(sizes)),
+        )
+
+    def dynamic_update_slice(
+        self, value: str, shape: Shape, axis: int, start: str, update: str
+    ) -> str:
+        """``value`` with ``update`` along ``axis``, from the int32 ``start`` on."""
+        inputs = [value, update, *self._at(shape, axis, start)]
+        return self.text.add("dynamic_update_slice", inputs, "", self.type(shape))
+
+    def _at(self, shape: Shape, axis: int, start: str) -> list[str]:
+        zero = self.text.add("constant", [], "<{value = dense<0> : tensor<i32>}>", "tensor<i32>")
+        return [start if k == axis else zero for k in range(len(shape))]
+
     def concatenate(self, values: Sequence[str], shape: Shape, axis: int) -> str:
         attribute = f"<{{dimension = {axis} : i64}}>"
         return self.text.add("concatenate", values, attribute, self.type(shape))

@@ -117,9 +117,13 @@ def _shape(value: Any) -> tuple[Any, ...]:
     return value.aval.shape if ad.is_undefined_primal(value) else np.shape(value)
 
 
-def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> Launch:
+def _derived(
+    launch: Launch, operation: Operation, linear: tuple[int, ...], is_transpose: bool = False
+) -> Launch:
     # A derivative takes more registers, which may not leave blocks of that size.
-    return replace(launch, operation=operation, linear=linear, block_dim=0)
+    return replace(
+        launch, operation=operation, linear=linear, is_transpose=is_transpose, block_dim=0
+    )
 
 
 def _selected(
@@ -128,7 +132,7 @@ def _selected(
     """The constants in the tangents of a kernel with atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]
     found = [jax.lax.stop_gradient(r) for r in results]
-    run = replace(launch, linear=(), has_side_effect=False, block_dim=0)
+    run = replace(launch, linear=(), is_transpose=False, has_side_effect=False, block_dim=0)
 
     def apply(operation: Operation, args: Sequence[Any]) -> list[Any]:
         return bind(args, replace(run, operation=operation))
@@ -176,7 +180,8 @@ def _cotangents(
     else:
         kept = list(enumerate(operands))
     linear = tuple(n for n, (k, _) in enumerate(kept) if k >= known)
-    made = iter(bind([x for _, x in kept], _derived(launch, derived.operation, linear)))
+    transpose = _derived(launch, derived.operation, linear, is_transpose=True)
+    made = iter(bind([x for _, x in kept], transpose))
     count = derived.operation.visible + len(copies)
     return [copied[r] if r in copied else next(made) for r in range(count)]
 

@@ -149,18 +149,20 @@ class RankPart:
             split = self.splits[axis]
             window = split.results.get(k)
             if window is not None and not window.is_own:
-                local = self.with_added(local, axis, window)
+                local = self.own(local, axis, window, k in split.added)
             if (update := split.extrema.get(k)) is not None:
                 local = self.extremum(axis, update, local)
         return local
 
-    def with_added(self, local: torch.Tensor, axis: int, window: Window) -> torch.Tensor:
-        """``local`` without its border, plus what the neighbours' parts added to it."""
+    def own(self, local: torch.Tensor, axis: int, window: Window, is_added: bool) -> torch.Tensor:
+        """``local`` without its border, plus what the neighbours' parts added if ``is_added``."""
         along = window.axis
         extent = local.shape[along] - window.below - window.above
         before = local.narrow(along, 0, window.below)
         behind = local.narrow(along, window.below + extent, window.above)
         own = local.narrow(along, window.below, extent).clone()
+        if not is_added:
+            return own
         first, last = self.exchanged(axis, window.wraps, behind, before)
         if last is not None:
             own.narrow(along, extent - window.below, window.below).add_(last)

@@ -93,9 +93,9 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
 
 def _runs_as_it_is(operation: Operation, axis: int, split: AxisSplit) -> bool:
     """Whether ``operation`` on parts of its operands is what one device runs."""
-    if not is_launch_of_parts(operation, axis) or operation.visible != len(operation.results):
+    if not is_launch_of_parts(operation, axis, split) or split.extrema:
         return False
-    if split.extrema:
+    if operation.visible != len(operation.results):
         return False
     if any(b.operand >= 0 and b.result in split.sums for b in operation.bindings):
         return False

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.effects import effects
-from kernelcore.passes.access.launch_parts import Parts, launch_parts
+from kernelcore.passes.access.launch_parts import (
+    Parts,
+    extents_of,
+    launch_parts,
+    outer_ndim,
+    parts_of_axis,
+)
 
 # Names of arrays and their bytes; None where extents are not known.
 Sizes = Mapping[str, int | None]
@@ -64,9 +70,20 @@ def size_of(argument: Any, type_: ArrayType) -> int:
     return int(np.prod(np.shape(argument), dtype=np.int64)) * type_.dtype.size_bytes
 
 
-def launch_axes(func: Func, arguments: Sequence[Any] | None) -> tuple[LaunchAxis, ...]:
-    """The axes of a launch of ``func``; ``arguments``, one per parameter, tell extents."""
-    found = launch_parts(func)
+def launch_axes(
+    func: Func, arguments: Sequence[Any] | None, shape: Sequence[int] | None
+) -> tuple[LaunchAxis, ...]:
+    """The axes of a launch of ``func`` of ``shape``; ``arguments`` are one per parameter.
+
+    Without these, all arrays have the extents of the launch.
+    """
+    if arguments is None or shape is None:
+        found = launch_parts(func)
+    else:
+        arrays = {k: np.shape(arguments[k]) for k, p in enumerate(func.params) if outer_ndim(p)}
+        known = {a: extents_of(func, arrays, shape[a]) for a in range(func.rank)}
+        parts = ((a, parts_of_axis(func, a, extents)) for a, extents in known.items())
+        found = {a: one for a, one in parts if one is not None}
     read: dict[int, int | None] = {
         k: None if arguments is None else size_of(arguments[k], p.type)
         for k, (p, effect) in enumerate(zip(func.params, effects(func), strict=True))

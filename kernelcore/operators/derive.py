@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelGradError
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
-from kernelcore.ir.core import Func
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import rewrite, walk_eqns
 from kernelcore.language.effect import Effect
-from kernelcore.language.types import ArrayType, as_array
+from kernelcore.language.types import ArrayType, as_array, int32
 from kernelcore.operators.operation import Extent, Operand, Operation, Result, Shape
 from kernelcore.operators.primal import zero_fill
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
@@ -80,6 +82,15 @@ def without(derived: DerivedOperation, omit: Sequence[int], sizes: Sizes = ()) -
 def without_unused(op: Operation) -> Operation:
     """``op``, whose kernel takes no parameter for an operand that its body never uses."""
     return op.once("without_unused", lambda: _without_unused(op))
+
+
+def with_extents_as_numbers(op: Operation) -> tuple[Operation, tuple[tuple[int, int], ...]]:
+    """``op`` with numbers behind its operands for extents of arrays of which it has no element.
+
+    Returns:
+        The operation, and the extents that the numbers are: (operand, axis).
+    """
+    return op.once("with_extents_as_numbers", lambda: _with_extents_as_numbers(op))
 
 
 def unread(op: Operation, operands: Sequence[int]) -> tuple[int, ...]:
@@ -295,6 +306,48 @@ def _without_unused(op: Operation) -> Operation:
         return op
     bindings = tuple(op.bindings[k] for k in kept)
     return Operation(func, op.operands, op.results, op.visible, bindings, op.grid)
+
+
+def _with_extents_as_numbers(op: Operation) -> tuple[Operation, tuple[tuple[int, int], ...]]:
+    eqns = [*walk_eqns(op.func.body)]
+    accessed = {a for eqn in eqns if eqn.op.kind is not OpKind.DIM for a in eqn.inputs}
+    alone = {
+        p: b.operand
+        for p, b in zip(op.func.params, op.bindings, strict=True)
+        if b.operand >= 0 and b.result < 0 and p not in accessed
+    }
+    numbers: dict[tuple[int, int], Var] = {}
+
+    def change(eqn: Eqn) -> Eqn | Region:
+        array = eqn.inputs[0] if eqn.op.kind is OpKind.DIM else None
+        if not isinstance(array, Var) or array not in alone:
+            return eqn
+        axis = eqn.attrs["axis"]
+        name = f"{array.name}_extent_{axis}"
+        number = numbers.setdefault((alone[array], axis), Var(int32, name))
+        return Region((), (), (number,))
+
+    body = rewrite(op.func.body, change)
+    if not numbers:
+        return op, ()
+    count = len(op.operands)
+    func = replace(
+        op.func,
+        body=replace(body, params=(*op.func.params, *numbers.values())),
+        param_locs=(
+            *map(op.func.param_loc, range(len(op.func.params))),
+            *[op.func.loc] * len(numbers),
+        ),
+    )
+    made = Operation(
+        func,
+        (*op.operands, *(Operand(v.name, int32) for v in numbers.values())),
+        op.results,
+        op.visible,
+        (*op.bindings, *(Binding(Role.VALUE, count + n) for n in range(len(numbers)))),
+        op.grid,
+    )
+    return without_unused(made), tuple(numbers)
 
 
 def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:

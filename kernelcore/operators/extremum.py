@@ -9,9 +9,9 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.language.types import int32
 from kernelcore.launch.adjoint_launch import tie_weights
@@ -65,6 +65,10 @@ class ExtremumOperations:
 
 def extremum_operations(op: Operation, active: Sequence[int]) -> ExtremumOperations | None:
     """What is differentiated for ``op`` by operands ``active``; None if it is ``op`` itself."""
+    return op.once(("extrema by", tuple(active)), lambda: _extremum_operations(op, active))
+
+
+def _extremum_operations(op: Operation, active: Sequence[int]) -> ExtremumOperations | None:
     sources = [p for k in active if (p := op.param_of_operand(k)) is not None]
     chosen = extremum_arrays(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.compiler.launch_descriptor import Binding, Role
 from kernelcore.language.types import int32
 from kernelcore.operators.operation import Extent, Operand, Operation, Shape, evaluate
-from kernelcore.passes.access.launch_parts import Parts, Window, launch_parts
+from kernelcore.passes.access.launch_parts import (
+    Parts,
+    Window,
+    extents_of,
+    launch_parts,
+    multiple,
+    outer_ndim,
+    parts_of_axis,
+)
 from kernelcore.passes.launch_part import LaunchPart, launch_part
 
 
@@ -32,6 +41,12 @@ class AxisSplit:
     sums: frozenset[int]
     extrema: Mapping[int, str]
     added: frozenset[int]
+
+    @property
+    def key(self) -> Any:
+        """What tells splits of one axis apart."""
+        extents = self.parts.extents
+        return None if extents is None else tuple(extents.items())
 
 
 class LocalExtent(NamedTuple):
@@ -80,6 +95,41 @@ def usable_splits(op: Operation, shapes: Sequence[Any]) -> Mapping[int, AxisSpli
     return {a: split for a, split in axis_splits(op).items() if fits(a, split)}
 
 
+def shaped_splits(
+    op: Operation, shapes: Sequence[Any], numbers: Mapping[int, int] = MappingProxyType({})
+) -> Mapping[int, AxisSplit]:
+    """The axes of the launch that can be cut for operands of these shapes, which parts know.
+
+    Arrays need not have the extent of the launch, as those of ``usable_splits`` do. ``numbers`` has
+    values of operands that are extents of other arrays.
+    """
+    grid = evaluate(op.grid, shapes)
+    made = [evaluate(r.shape, shapes) for r in op.results]
+    arrays = {
+        k: shapes[b.operand] if b.operand >= 0 else made[b.result]
+        for k, (p, b) in enumerate(zip(op.func.params, op.bindings, strict=True))
+        if outer_ndim(p)
+    }
+
+    def split(axis: int) -> AxisSplit | None:
+        extents = extents_of(op.func, arrays, grid[axis])
+        for k, bound in enumerate(op.bindings):
+            value = numbers.get(bound.operand)
+            found = None if value is None else multiple(value, grid[axis])
+            if found is not None:
+                extents[k, -1] = found
+        key = ("axis_split", axis, tuple(extents.items()))
+
+        def find() -> AxisSplit | None:
+            parts = parts_of_axis(op.func, axis, extents)
+            return None if parts is None else _axis_split(op, parts)
+
+        return op.once(key, find)
+
+    found = ((axis, split(axis)) for axis in range(len(grid)))
+    return {axis: one for axis, one in found if one is not None}
+
+
 def _axis_splits(op: Operation) -> Mapping[int, AxisSplit]:
     found = ((axis, _axis_split(op, parts)) for axis, parts in launch_parts(op.func).items())
     return {axis: split for axis, split in found if split is not None}
@@ -115,32 +165,46 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
     return AxisSplit(parts, operands, results, frozenset(sums), extrema, frozenset(added))
 
 
-def is_launch_of_parts(op: Operation, axis: int) -> bool:
+def is_launch_of_parts(op: Operation, axis: int, split: AxisSplit) -> bool:
     """Whether a part of launch axis ``axis`` is the same kernel over parts of arrays."""
-    return _part(op, (axis,))[1]
+    is_in_step = all(not w.more for w in split.parts.windows.values()) and not split.parts.shift
+    return is_in_step and _part(op, {axis: split}, ())[1]
 
 
-def _part(op: Operation, axes: tuple[int, ...]) -> tuple[LaunchPart, bool]:
+def _part(
+    op: Operation, cut: Mapping[int, AxisSplit], guarded: tuple[int, ...]
+) -> tuple[LaunchPart, bool]:
     """The kernel of a part, and whether it is that of ``op``."""
-    splits = axis_splits(op)
+    key = ("part", tuple((a, s.key) for a, s in cut.items()), guarded)
     part: LaunchPart = op.once(
-        ("part", axes), lambda: launch_part(op.func, {a: splits[a].parts for a in axes})
+        key, lambda: launch_part(op.func, {a: s.parts for a, s in cut.items()}, guarded)
     )
-    windows = [w for a in axes for w in splits[a].parts.windows.values()]
+    windows = [w for s in cut.values() for w in s.parts.windows.values()]
     return part, not part.starts and not part.extents and all(w.is_own for w in windows)
 
 
-def local_operation(op: Operation, axes: Sequence[int], grid: Sequence[int]) -> LocalOperation:
-    """``op`` on one device: a part of the launch, of shape ``grid``, cut along ``axes``.
+def local_operation(
+    op: Operation,
+    cut: Mapping[int, AxisSplit],
+    grid: Sequence[int],
+    guarded: Sequence[int] = (),
+) -> LocalOperation:
+    """``op`` on one device: a part of the launch, of shape ``grid``, cut along the axes ``cut``.
 
-    The operands and results that are cut along them are windows.
+    The operands and results that are cut along them are windows. Along the axes ``guarded`` the
+    part has points beyond the ends of the launch.
     """
-    key = ("local", tuple(axes), tuple(grid))
-    return op.once(key, lambda: _local_operation(op, tuple(axes), tuple(grid)))
+    key = ("local", tuple((a, s.key) for a, s in cut.items()), tuple(grid), tuple(guarded))
+    return op.once(key, lambda: _local_operation(op, cut, tuple(grid), tuple(guarded)))
 
 
-def _local_operation(op: Operation, axes: tuple[int, ...], grid: tuple[int, ...]) -> LocalOperation:
-    part, is_same = _part(op, axes)
+def _local_operation(
+    op: Operation,
+    cut: Mapping[int, AxisSplit],
+    grid: tuple[int, ...],
+    guarded: tuple[int, ...],
+) -> LocalOperation:
+    part, is_same = _part(op, cut, guarded)
     names = [*(f"start_{a}" for a in part.starts), *(f"extent_{a}" for a in part.extents)]
     count = len(op.operands)
     numbers = tuple(Operand(name, int32) for name in names)
@@ -165,7 +229,8 @@ def sized_local_operation(op: Operation, axes: Sequence[int]) -> LocalOperation:
 
 
 def _sized_local_operation(op: Operation, axes: tuple[int, ...]) -> LocalOperation:
-    splits, local = axis_splits(op), _local_operation(op, axes, ())
+    splits = axis_splits(op)
+    local = _local_operation(op, {a: splits[a] for a in axes}, (), ())
     made, first = local.operation, len(local.operation.operands)
     sizes: dict[LocalExtent, int] = {}
 

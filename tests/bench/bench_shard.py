@@ -1,8 +1,8 @@
 """Kernels over several host devices: parts that overlap, and a sharded update in plain jit.
 
-A compute-bound kernel inside shard_map on two devices stands against one device with all of it. Its
-launch is so small that one thread runs a part alone: what is measured is whether parts overlap. An
-update of Adam on eight devices stands against jax.numpy.
+A compute-bound kernel inside shard_map on two devices stands against one device with all of it. One
+thread runs a part alone: what is measured is whether parts overlap. An update of Adam on eight
+devices stands against jax.numpy.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def main() -> None:
         return
     subprocess.run([sys.executable, "-m", __spec__.name, "adam"], check=True)
     jax.config.update("jax_num_cpu_devices", 2)
+    kc.set_num_threads(1)
     wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     wp.init()
     mesh, cut = jax.make_mesh((2,), ("i",)), PartitionSpec("i")

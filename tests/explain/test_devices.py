@@ -42,3 +42,15 @@ def test_frameworks_keep_what_the_adjoint_reads_and_devices_exchange_borders() -
 def reversed_rows(src: kc.array(dtype=float), o: kc.array(dtype=float)):
     i = kc.tid()
     o[src.shape[0] - 1 - i] = src[i]
+
+
+@kc.kernel
+def pooled(x: kc.array(dtype=float), o: kc.array(dtype=float)):
+    i = kc.tid()
+    o[i] = x[2 * i] + x[kc.min(2 * i + 2, x.shape[0] - 1)]
+
+
+def test_arrays_of_other_extents_than_the_launch_are_cut_with_it() -> None:
+    x, o = np.ones(16, np.float32), np.zeros(8, np.float32)
+    axis = "cut along launch axis 0: a device needs 0 before and 1 after its part of x"
+    assert f"  {axis}" in str(kc.explain(pooled, x, o, dim=8))

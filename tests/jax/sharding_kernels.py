@@ -17,6 +17,15 @@ from tests.jax.sharding_cases import (
     scaled_sum,
     weighted,
 )
+from tests.jax.sharding_extents import (
+    DIFFERENCE,
+    ENERGY,
+    INTERIOR,
+    POOLED,
+    STAGGERED,
+    STRIDED,
+    WRAPS,
+)
 from tests.jax.sharding_stencils import (
     clamped,
     corners,
@@ -268,6 +277,7 @@ EXTREMA: Counts = dict(zip(TRANSFORMS, (f"{n} all-reduce" for n in (2, 3, 4, 2))
 EXTREMES = jax_kernel(extremes, num_outputs=2, in_out_argnames=["largest", "least"])
 SUM = everywhere("1 all-reduce")
 GATHERED = everywhere("1 all-gather")
+UNEVEN: Counts = dict.fromkeys(("call", "vmap"), "1 all-gather, 1 collective-permute")
 # Per kernel: shapes of the operands (i: of integers), which of them are cut (_x: along the second
 # axis), and the collectives.
 TABLE: dict[str, tuple[Function, str, str, Counts]] = {
@@ -323,6 +333,14 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "rolled": (jax_kernel(rolled), "n i", "x -", GATHERED),
     "squared_beside": (jax_kernel(squared_beside), "n n", "x x", OWN),
     "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
+    "pooled": (POOLED, "wm", "x", OWN),
+    "strided": (STRIDED, "w", "x", border(2, 6, 12)),
+    "interior": (INTERIOR, "w w", "x x", border(2, 6, 12)),
+    # A result that the devices do not divide is whole on each of them.
+    "difference": (DIFFERENCE, "w", "x", {k: UNEVEN.get(k, n) for k, n in border(1, 3, 6).items()}),
+    "energy": (ENERGY, "w", "x", {k: f"1 all-reduce, {n}" for k, n in border(1, 3, 6).items()}),
+    "staggered": (STAGGERED, "w", "x", border(3, 9, 20)),
+    "wraps_at_extent": (WRAPS, "w wm", "x x", border(2, 6, 12)),
 }
 # Meshes of two axes cut matrices along both; rows are gathered.
 SQUARE: dict[str, Counts] = {
@@ -339,4 +357,13 @@ SQUARE: dict[str, Counts] = {
     "wave": border(4, 12, 24),
     "corners": border(4, 12, 24),
 }
-EXTENTS = {"n": 16, "m": 8, "3": 3, "1": 1}
+# An array that the devices do not divide has no sharding in its type.
+EXPLICIT: dict[str, Counts] = {
+    "difference": {
+        k: f"{2 if k == 'Hessian' else 1} all-gather, {n}" for k, n in border(1, 3, 6).items()
+    },
+    "staggered": {
+        k: f"{2 if k == 'Hessian' else 1} all-gather, {n}" for k, n in border(3, 9, 20).items()
+    },
+}
+EXTENTS = {"n": 16, "m": 8, "w": 64, "3": 3, "1": 1}

@@ -20,7 +20,9 @@ import kernelcore as kc
 from jax_ffi import jax_kernel
 from tests.jax.kernels import F64
 from tests.jax.sharding_cases import Function, P, compiled
+from tests.jax.sharding_extents import UPSAMPLED
 from tests.jax.sharding_kernels import (
+    EXPLICIT,
     EXTENTS,
     EXTREMES,
     SQUARE,
@@ -97,7 +99,7 @@ def spec_of(shape: str, cut: str, axes: Any) -> Any:
     """How an operand lies on a mesh, of the letters that the table has for it."""
     if cut == "_x":
         return P(None, axes[0])
-    return P(*axes[: sum(c in "nm" for c in shape)]) if cut == "x" else P()
+    return P(*axes[: sum(c in "nmw" for c in shape)]) if cut == "x" else P()
 
 
 @cache
@@ -124,8 +126,47 @@ def test_collectives_of_plain_jit(name: str, where: str) -> None:
         for a, b in zip(jax.tree.leaves(made), jax.tree.leaves(reference), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
         found[transform] = collectives(text)
-    wanted = SQUARE.get(name, expected) if where == "square" else expected
+    wanted = {"square": SQUARE, "explicit": EXPLICIT}.get(where, {}).get(name, expected)
     assert {t: c for t, c in found.items() if c} == wanted
+
+
+def batch(f: Function) -> Function:
+    return lambda *a: jax.vmap(f)(*a)
+
+
+BATCHES = (
+    "softmax",
+    "cross_entropy",
+    "attracted",
+    "periodic",
+    "transposed",
+    "reversed_order",
+    "wave",
+)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_stay_sharded(name: str) -> None:
+    mesh = jax.make_mesh((8,), ("x",), (AxisType.Auto,))
+    whole = [jnp.stack([x] * 8) for x in table_arguments(name)]
+    parts = [jax.device_put(x, NamedSharding(mesh, P("x"))) for x in whole]
+    for transform in ("call", "gradient", "Hessian"):
+        function = TABLE_TRANSFORMS[transform](batch(TABLE[name][0]))
+        text, made = compiled(function, *parts)
+        assert collectives(text) == ""
+        expected = jax.jit(function)(*whole)
+        for a, b in zip(jax.tree.leaves(made), jax.tree.leaves(expected), strict=True):
+            assert a.sharding.spec == P("x")
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_results_larger_than_the_launch_stay_sharded() -> None:
+    mesh = jax.make_mesh((8,), ("x",), (AxisType.Auto,))
+    x = jnp.linspace(0.5, 1.5, 64)
+    for function in (lambda x: UPSAMPLED(x), gradient(UPSAMPLED)):
+        text, (made,) = compiled(function, jax.device_put(x, NamedSharding(mesh, P("x"))))
+        assert collectives(text) == ""
+        np.testing.assert_allclose(made, jax.jit(function)(x)[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [kc.float16, kc.bfloat16, kc.float32, kc.float64])

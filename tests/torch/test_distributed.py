@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -32,12 +33,13 @@ def test_operands_that_parts_of_a_grid_need() -> None:
         assert of(kernel) is None
 
 
-def torchrun(count: int, *program: str) -> subprocess.CompletedProcess[str]:
+def torchrun(count: int, *program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """``program`` on ``count`` ranks of torchrun."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     return subprocess.run(
         [*command, f"--nproc-per-node={count}", *program],
         cwd=ROOT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -57,6 +59,16 @@ def test_ranks_exchange_borders_and_know_their_first_index(count: int) -> None:
     assert ran.returncode == 0, ran.stderr[-4000:]
     for rank in range(count):
         assert f"rank {rank} is done" in ran.stdout
+
+
+def test_graphs_of_a_warm_cache_serve_every_rank(tmp_path: Path) -> None:
+    program = ("-m", "tests.torch.sharded_program", "inductor")
+    for count in (0, 1):
+        ran = torchrun(2, *program, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+        assert ran.returncode == 0, ran.stderr[-4000:]
+        hits = [int(n) for n in re.findall(r"took (\d+) graphs from the cache", ran.stdout)]
+        assert len(hits) == 2
+        assert min(hits) >= count
 
 
 FAILING = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins import arithmetic, logic
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import Op, OpKind
@@ -36,10 +36,11 @@ _OPPOSITE = MappingProxyType({"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """An index that is ``low`` to ``high`` away from the launch index ``axis``.
+    """An index that is ``low`` to ``high`` away from ``times`` the launch index ``axis``.
 
-    ``shift`` is how far exactly, if the distance is fixed. With ``wraps`` it counts modulo the
-    extent of the array; ``unwrapped`` plus ``more`` is the index without that, where no shift is.
+    ``shift`` is how far exactly, if the distance is fixed. With ``wraps`` it counts modulo
+    ``times`` the extent of the launch; ``unwrapped`` plus ``more`` is the index without that, where
+    no shift is.
     """
 
     axis: int
@@ -49,12 +50,21 @@ class Near:
     wraps: bool = False
     unwrapped: Atom | None = None
     more: int = 0
+    times: int = 1
 
 
 class Indices:
-    """What is known of the indices of ``func``, whose arrays are as large as the launch."""
+    """What is known of the indices of ``func``.
 
-    def __init__(self, func: Func) -> None:
+    ``extents`` has extents (array, axis) as a multiple of the extent of one launch axis and a
+    number more, and numbers that are such extents (number, -1). Without it, all extents are that of
+    the launch.
+    """
+
+    def __init__(
+        self, func: Func, extents: Mapping[tuple[Atom, int], tuple[int, int]] | None = None
+    ) -> None:
+        self.extents = extents
         self.defined = definitions(func)
         self._known: dict[Var, Near | None] = {}
         self._loops = {
@@ -86,8 +96,11 @@ class Indices:
             return self._chosen(*inputs)
         if op is arithmetic.add.op or op is arithmetic.sub.op:
             return self._moved(op is arithmetic.add.op, *inputs)
-        if op is arithmetic.mod.op and self._extent(inputs[1]) == (1, 0):
-            return self._wrapped(inputs[0])
+        if op is arithmetic.mul.op:
+            return self._scaled(*inputs)
+        if op is arithmetic.mod.op:
+            times, more = self._extent(inputs[1])
+            return self._wrapped(inputs[0], times) if times > 0 and more == 0 else None
         if op is arithmetic.max.op or op is arithmetic.min.op:
             return self._clamped(op is arithmetic.max.op, *inputs)
         if op is arithmetic.clamp.op:
@@ -105,7 +118,18 @@ class Indices:
         if max(-low, high) > MAX_OFFSET:
             return None
         shift = near.shift + low if near.shift is not None and low == high else None
-        return Near(near.axis, near.low + low, near.high + high, shift)
+        return Near(near.axis, near.low + low, near.high + high, shift, times=near.times)
+
+    def _scaled(self, first: Atom, second: Atom) -> Near | None:
+        by, index = (first, second) if isinstance(first, Const) else (second, first)
+        near = self.near(index)
+        if near is None or near.wraps or not isinstance(by, Const):
+            return None
+        n = int(by.value)
+        if n < 1 or n * max(near.times, -near.low, near.high) > MAX_OFFSET:
+            return None
+        shift = None if near.shift is None else n * near.shift
+        return Near(near.axis, n * near.low, n * near.high, shift, times=n * near.times)
 
     def _span(self, atom: Atom) -> tuple[int, int] | None:
         """The least and the greatest value of an integer that is known but for constant loops."""
@@ -146,7 +170,7 @@ class Indices:
 
         ``point`` is a launch axis and the only value of its index where ``index`` is used.
         """
-        near = self._wrapped(index)
+        near = self._wrapped(index, 1)
         if near is not None and near.shift is not None:
             return near.axis, near.shift
         times, more = self._extent(index)
@@ -163,7 +187,7 @@ class Indices:
             left, right, order = right, left, MIRRORED[order]
             near = self.near(left)
         times, more = self._extent(right)
-        if near is None or near.shift is None or near.wraps or times < 0:
+        if near is None or near.shift is None or near.wraps or near.times > 1 or times < 0:
             return None
         order = order if holds else _OPPOSITE[order]
         bound = more - near.shift + {"<": -1, ">": 1}.get(order, 0)
@@ -183,21 +207,26 @@ class Indices:
             return None
         # The launch index is at least 0 and at most the extent less 1.
         times, more = self._extent(bound)
-        if is_max and times == 0 and more <= 0:
-            return Near(near.axis, near.low, max(near.high, 0), None)
-        if not is_max and times == 1 and more >= -1:
-            return Near(near.axis, min(near.low, 0), near.high, None)
+        if abs(more) > MAX_OFFSET:
+            return None
+        if is_max and times == 0:
+            high = max(near.high, more, 0)
+            return Near(near.axis, near.low, high, None, times=near.times)
+        if not is_max and times == near.times:
+            low = min(near.low, more + times, 0)
+            return Near(near.axis, low, near.high, None, times=times)
         return None
 
-    def _wrapped(self, index: Atom) -> Near | None:
-        """``index``, which may be whole extents off, modulo the extent."""
+    def _wrapped(self, index: Atom, extent: int) -> Near | None:
+        """``index``, which may be whole extents off, modulo ``extent`` times that of the launch."""
         by, eqn = 0, self.defined.get(index) if isinstance(index, Var) else None
         while eqn is not None and (eqn.op is arithmetic.add.op or eqn.op is arithmetic.sub.op):
             sign = 1 if eqn.op is arithmetic.add.op else -1
             for one, other in ((0, 1), (1, 0)):
                 if one == 0 or sign == 1:
                     times, more = self._extent(eqn.inputs[other])
-                    if isinstance(eqn.inputs[other], Const) or times > 0:
+                    is_whole = times > 0 and times % extent == 0
+                    if isinstance(eqn.inputs[other], Const) or is_whole:
                         by += sign * more
                         index = eqn.inputs[one]
                         break
@@ -205,29 +234,31 @@ class Indices:
                 break
             eqn = self.defined.get(index) if isinstance(index, Var) else None
         near = self.near(index)
-        if near is None or near.wraps or abs(by) > MAX_OFFSET:
+        if near is None or near.wraps or near.times != extent or abs(by) > MAX_OFFSET:
             return None
         shift = None if near.shift is None else near.shift + by
-        return Near(near.axis, near.low + by, near.high + by, shift, True, index, by)
+        return Near(near.axis, near.low + by, near.high + by, shift, True, index, by, times=extent)
 
     def _extent(self, atom: Atom) -> tuple[int, int]:
-        """``(1, n)`` for the extent of an array plus n, ``(0, n)`` for the number n."""
+        """``(t, n)`` for t times the extent of the launch plus n; t is -1 for other values."""
         if isinstance(atom, Const):
             return 0, int(atom.value)
         eqn = self.defined.get(atom)
         if eqn is None:
-            return -1, 0
+            return (self.extents or {}).get((atom, -1), (-1, 0))
         if eqn.op.kind is OpKind.DIM:
-            return 1, 0
+            if self.extents is None:
+                return 1, 0
+            return self.extents.get((eqn.inputs[0], eqn.attrs["axis"]), (-1, 0))
         if eqn.op.kind is OpKind.CAST:
             return self._extent(eqn.inputs[0])
         if eqn.op is arithmetic.add.op or eqn.op is arithmetic.sub.op:
             (times, more), (others, by) = map(self._extent, eqn.inputs)
             sign = 1 if eqn.op is arithmetic.add.op else -1
-            if (times, others) == (1, 0):
-                return 1, more + sign * by
-            if (times, others, sign) == (0, 1, 1):
-                return 1, more + by
+            if times > 0 and others == 0:
+                return times, more + sign * by
+            if times == 0 and others > 0 and sign == 1:
+                return others, more + by
         return -1, 0
 
     def extents_in(self, index: Atom) -> set[tuple[Atom, int]]:
@@ -250,10 +281,10 @@ class Indices:
 
 def _either(*near: Near | None) -> Near | None:
     known = [n for n in near if n is not None]
-    if len(known) < len(near) or len({(n.axis, n.wraps) for n in known}) != 1:
+    if len(known) < len(near) or len({(n.axis, n.wraps, n.times) for n in known}) != 1:
         return None
     if any(n.wraps for n in known):
         return None
     low, high = min(n.low for n in known), max(n.high for n in known)
     shift = low if low == high else None
-    return Near(known[0].axis, low, high, shift)
+    return Near(known[0].axis, low, high, shift, times=known[0].times)

@@ -1,0 +1,142 @@
+"""Gradients inside of loops of JAX: cotangents give up their memory, and keep their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+
+F1 = kc.array(kc.float64, 1)
+
+
+@kc.kernel
+def sine(u: F1, p: F1, o: F1):
+    i = kc.tid()
+    o[i] = kc.sin(u[i]) * p[i]
+
+
+@kc.kernel
+def wave(u: F1, v: F1, speed: F1, u_next: F1, v_next: F1):
+    i = kc.tid()
+    n = u.shape[0]
+    w = v[i] + 0.1 * speed[i] * (u[(i + 1) % n] + u[(i + n - 1) % n] - 2.0 * u[i])
+    v_next[i] = w
+    u_next[i] = u[i] + 0.1 * w
+
+
+def sine_of_jnp(u: Any, p: Any) -> Any:
+    return jnp.sin(u) * p
+
+
+def wave_of_jnp(carry: Any, speed: Any) -> Any:
+    u, v = carry
+    w = v + 0.1 * speed * (jnp.roll(u, -1) + jnp.roll(u, 1) - 2.0 * u)
+    return u + 0.1 * w, w
+
+
+Step = Callable[[Any, Any], Any]
+
+
+def of_sine(u: Any, p: Any) -> Any:
+    return jax_kernel(sine)(u, p)[0]
+
+
+def steps_of(call: Step) -> dict[str, Step]:
+    """Bodies of loops, which use the cotangent of ``call``'s result in different ways."""
+    return {
+        "alone": call,
+        "residual": lambda c, p: c + call(c, p),
+        "twice": lambda c, p: call(call(c, p), p) + 0.5 * call(p, c),
+        "shared": lambda c, p: (lambda o: o * jnp.cos(o) + c)(call(c, p)),
+        "checkpoint": jax.checkpoint(lambda c, p: call(call(c, p), p)),
+        "gradient": lambda c, p: c - 0.1 * jax.grad(lambda c: jnp.sum(call(c, p) ** 2))(c),
+    }
+
+
+def looped(step: Step, length: int = 5) -> Step:
+    def loss(c: Any, p: Any) -> Any:
+        end = lax.scan(lambda c, _: (step(c, p), None), c, None, length=length)[0]
+        return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(end))
+
+    return loss
+
+
+X, P = np.linspace(0.1, 0.9, 24), np.linspace(0.5, 1.5, 24)
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", steps_of(of_sine))
+def test_gradients_of_loops(name: str) -> None:
+    ours, theirs = looped(steps_of(of_sine)[name]), looped(steps_of(sine_of_jnp)[name])
+    for change in (
+        lambda f: jax.grad(f, (0, 1)),
+        lambda f: jax.grad(lambda u, p: jnp.sum(jax.grad(f)(u, p) ** 2), (0, 1)),
+        lambda f: lambda u, p: jax.jvp(lambda u: jax.grad(f, (0, 1))(u, p), (u,), (p,)),
+    ):
+        assert_close(jax.jit(change(ours))(X, P), jax.jit(change(theirs))(X, P))
+
+
+def test_loops_of_batches() -> None:
+    ours, theirs = (
+        jax.vmap(jax.grad(looped(f), (0, 1)), (0, None)) for f in (of_sine, sine_of_jnp)
+    )
+    x = np.stack([X, 2.0 * X])
+    assert_close(jax.jit(ours)(x, P), jax.jit(theirs)(x, P))
+
+
+def programs() -> dict[str, tuple[Any, Step, Step]]:
+    of_wave = jax_kernel(wave, num_outputs=2)
+    return {
+        "sine": (X, of_sine, sine_of_jnp),
+        "wave": ((X, P), lambda c, p: of_wave(*c, p), wave_of_jnp),
+    }
+
+
+@pytest.mark.parametrize("name", programs())
+def test_the_cotangents_of_a_carry_give_up_their_memory(name: str) -> None:
+    carry, ours, theirs = programs()[name]
+    gradient = jax.jit(jax.grad(looped(ours), (0, 1)))
+    text = gradient.lower(carry, P).as_text()
+    adjoints = [line for line in text.splitlines() if f'name = "{name}_jvp_vjp"' in line]
+    assert adjoints
+    assert all("output_operand_aliases = []" not in line for line in adjoints)
+    assert_close(gradient(carry, P), jax.grad(looped(theirs), (0, 1))(carry, P))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_cotangent_that_is_also_an_operand_keeps_its_elements(count: int) -> None:
+    of_wave = jax_kernel(wave, num_outputs=2)
+
+    def program(step: Callable[..., Any]) -> Callable[..., Any]:
+        def body(c: Any, speed: Any) -> Any:
+            u, v = c
+            of_u, of_v, of_speed = jax.vjp(step, u, v, speed)[1]((v, u))
+            return 0.1 * of_u + 0.2 * of_speed, 0.3 * of_v + u
+
+        def run(c: Any, speed: Any) -> Any:
+            return lax.scan(lambda c, _: (body(c, speed), None), c, None, length=count)[0]
+
+        return jax.jit(run)
+
+    ours = program(lambda *a: tuple(of_wave(*a)))
+    theirs = program(lambda u, v, speed: wave_of_jnp((u, v), speed))
+    assert_close(ours((X, P), X * P), theirs((X, P), X * P))
+
+
+def test_outside_of_loops_results_have_memory_of_their_own() -> None:
+    gradient = jax.jit(jax.grad(lambda u, p: jnp.sum(of_sine(u, p) ** 2), (0, 1)))
+    text = gradient.lower(X, P).as_text()
+    assert 'name = "sine_jvp_vjp"' in text
+    assert "stablehlo.output_operand_alias<" not in text
