@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -46,14 +47,24 @@ bool TensorFunctions::find(const void* function) {
   bool describes =
       bind(library, "_ZN2at17toDLPackNonOwningERKNS_6TensorEP8DLTensor", describe_) ||
       bind(library, "_ZN2at17toDLPackNonOwningERKNS_6TensorEP8DLTensorb", describe_access_);
-  // at::native::is_neg, at::native::alias and torch::autograd::impl::bump_version.
-  return describes && bind(library, "_ZN2at6native6is_negERKNS_6TensorE", is_negated_) &&
+  // c10::TensorImpl::has_storage, at::native::is_neg, at::native::alias and
+  // torch::autograd::impl::bump_version.
+  return describes && bind(library, "_ZNK3c1010TensorImpl11has_storageEv", has_storage_) &&
+         bind(library, "_ZN2at6native6is_negERKNS_6TensorE", is_negated_) &&
          bind(library, "_ZN2at6native5aliasERKNS_6TensorE", alias_) &&
          bind(library, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", note_written_) &&
          bind(library, "aoti_torch_delete_tensor_object", delete_) &&
          bind(library, "aoti_torch_get_data_ptr", get_data_ptr_) &&
          bind(library, "aoti_torch_get_storage_size", get_storage_size_) &&
          bind(library, "aoti_torch_get_storage_offset", get_storage_offset_);
+}
+
+bool TensorFunctions::has_storage(const at::Tensor& tensor) const {
+  // A tensor is a pointer to its implementation; wrappers answer for what they wrap only where the
+  // call is virtual, and this is the function of the base class.
+  const void* impl = nullptr;
+  std::memcpy(&impl, static_cast<const void*>(&tensor), sizeof(impl));
+  return has_storage_(impl);
 }
 
 bool TensorFunctions::describe(const at::Tensor& tensor, DLTensor& out) const {

@@ -26,6 +26,11 @@ class TensorFunctions {
   /// version lacks one.
   bool find(const void* function);
 
+  /// Whether `tensor` has memory of its own: sparse tensors and those that a transform of
+  /// torch.func wraps have none. Asking them for it costs milliseconds, as torch writes a
+  /// backtrace.
+  bool has_storage(const at::Tensor& tensor) const;
+
   /// Describes the memory of `tensor`, which has to stay as it is while `out` is in use.
   bool describe(const at::Tensor& tensor, DLTensor& out) const;
 
@@ -69,6 +74,7 @@ class TensorFunctions {
     ~Returned() {}  // NOLINT(modernize-use-equals-default): the tensor is released as one.
   };
 
+  bool (*has_storage_)(const void* impl) = nullptr;
   void (*describe_)(const at::Tensor&, DLTensor*) = nullptr;
   void (*describe_access_)(const at::Tensor&, DLTensor*, bool is_read_only) = nullptr;
   bool (*is_negated_)(const at::Tensor&) = nullptr;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -55,7 +56,12 @@ def names_of(compiled: list[Func], suffix: str) -> list[str]:
     return [f.name for f in compiled if f.name.endswith(suffix)]
 
 
-def test_no_derivative_is_compiled_before_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_derivative_is_compiled_before_somebody_asks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # An earlier run of this test has left the code in the user's cache.
+    monkeypatch.setenv("KC_CACHE_DIR", str(tmp_path))
+
     @kc.kernel
     def rarely(x: F64, y: F64):
         i = kc.tid()

@@ -52,6 +52,24 @@ def test_any_strides_do() -> None:
     np.testing.assert_array_equal(z, x + y)
 
 
+@kc.kernel
+def shifted(x: kc.array[float], by: kc.array[float], z: kc.array[float]):
+    i = kc.tid()
+    z[i] = x[i]
+    if by:
+        z[i] += by[i]
+
+
+def test_none_follows_arrays() -> None:
+    x, z = f32(8), np.zeros(8, np.float32)
+    for by in (x, None, x, None):
+        kc.launch(shifted, 8, [x, by], outputs=[z])
+        np.testing.assert_array_equal(z, x if by is None else x + x)
+    for inputs in ([None, x], [x, None, None]):
+        with pytest.raises(kc.KernelArgumentError):
+            kc.launch(shifted, 8, inputs, [z][: 3 - len(inputs)])
+
+
 def test_an_empty_grid_runs_nothing() -> None:
     z = np.full(3, 7.0, np.float32)
     kc.launch(saxpy, 0, [z, z, 1.0], [z])

@@ -276,7 +276,7 @@ BAD_ARRAYS: dict[str, tuple[Any, str, str]] = {
     "kind": ("text", "found str\n", "pass a NumPy array"),
     "number": (1.0, "found float\n", "pass a NumPy array"),
     "meta": (torch.empty(4, device="meta"), "cannot be read", "the CPU can reach"),
-    "sparse": (torch.zeros(4).to_sparse(), "cannot be read", "the CPU can reach"),
+    "sparse": (torch.zeros(4).to_sparse(), "a tensor without storage", "the CPU can reach"),
     "pending sign": (
         torch.zeros(4, dtype=torch.cfloat).conj().imag,
         "found a view with a pending negation",

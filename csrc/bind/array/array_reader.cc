@@ -151,6 +151,11 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
   bool may_be_negated = entry.may_be_negated;
   const DLPackExchangeAPI& api = *entry.api;
   bool is_kept = access == Access::kKeep;
+  if (known != nullptr && !known->has_storage(tensor_in(object))) {
+    PyErr_SetString(PyExc_BufferError,
+                    "a tensor without storage: sparse, or wrapped by a transform of torch.func");
+    return false;
+  }
   if (is_kept && known != nullptr && keep_storage(*known, tensor_in(object), info, keeper)) {
     // Nothing else is kept: an exported tensor loses its storage where it gets another.
   } else if (is_kept) {

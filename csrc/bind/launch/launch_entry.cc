@@ -137,6 +137,17 @@ nb::object fast_descriptor(nb::handle& kernel) {
   return current_descriptor(path.ptr(), kernel);
 }
 
+/// Whether `arguments` has None, which the general function replaces by an array without elements.
+bool has_none(PyObject* arguments) {
+  if (arguments == nullptr) return false;
+  auto count = static_cast<Py_ssize_t>(nb::len(arguments));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    nb::object argument = nb::steal(PySequence_GetItem(arguments, i));
+    if (argument.is_none()) return true;
+  }
+  return false;
+}
+
 bool is_recording() {
   nb::object recorder = call_function(g_entry.recorder, nullptr);
   if (!recorder.is_valid()) throw nb::python_error();
@@ -156,6 +167,8 @@ bool launch_plainly(const EntryArguments& arguments) {
     if (!run(fast_path)) run(nb::object(kernel.attr("executable").attr("serial")));
     return true;
   } catch (const Error& error) {
+    // None is refused before anything is run.
+    if (has_none(arguments.inputs()) || has_none(arguments.outputs())) return false;
     if (error.kind() != ErrorKind::kElsewhere) throw;
     // Later launches will probably use the same device.
     nb::setattr(arguments.kernel(), g_entry.fast_path, nb::none());

@@ -28,8 +28,9 @@ constexpr int64_t kMinGatheredChunks = 4;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
 
-// A run of few points is shared where these take long, in chunks of as many as gangs have lanes at
-// most. To know, one of so many runs is timed.
+// A run of few points is shared where these take long, a chunk of a multiple of these points for
+// each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
+// ones. To know, one of so many runs is timed.
 constexpr int64_t kFewChunkPoints = 16;
 constexpr uint32_t kRunsPerTimed = 64;
 
@@ -112,8 +113,9 @@ int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points, Execu
 /// Runs few points that take long on `threads` threads.
 void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
              int64_t threads, Executor& executor) {
-  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, kFewChunkPoints,
-                     descriptor.flush_denormals);
+  int64_t share = (launch.total + threads - 1) / threads;
+  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total,
+                     rounded_up(share, kFewChunkPoints), descriptor.flush_denormals);
   chunked.share_evenly(threads);
   int64_t nanoseconds = nanoseconds_of([&] { executor.run(chunked); });
   note_few(descriptor, nanoseconds * threads, launch.total);
