@@ -48,13 +48,13 @@ SUITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "torch-suite": _files(
             "torch",
-            "callable compile custom_rules forms forward gradient matrix matrix_operators "
+            "callable compile custom_rules forms forward gradient matrix "
             "native_autograd native_functions out saved_programs transforms",
         ),
         "jax-suite": _files(
             "jax",
             "batching callable calls composites custom_rules errors matrix native_functions stored "
-            "structs transforms value_gradients",
+            "structs transforms",
         ),
     }
 )
