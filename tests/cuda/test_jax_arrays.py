@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,9 +23,14 @@ class Gpu:
     platform: str = "gpu"
 
 
-@dataclass
-class OnGpu:
-    """An array that JAX has on a GPU: of its type, with the protocol that it has there."""
+class OnGpu(mmap):
+    """An array that JAX has on a GPU: of its type, with buffers that it refuses, and DLPack."""
+
+    def __new__(cls, memory: kc.Array) -> OnGpu:
+        self = super().__new__(cls, -1, 1)
+        self.close()
+        self.memory = memory
+        return self
 
     memory: kc.Array
 

@@ -212,16 +212,20 @@ void describe_elsewhere(ArrayInfo& info) {
 }
 
 /// What the buffer protocol cannot say, of a type that has it: bfloat16 of NumPy, which it views as
-/// integers, and of JAX, whose capsules do not say that the memory is read-only. Keeps the error
-/// that is set unless this reads the array.
-bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
+/// integers, bfloat16 of JAX, and arrays of JAX on a GPU. Capsules of JAX do not say that the
+/// memory is read-only. Keeps the error that is set unless this reads the array.
+bool adopt_unbuffered(PyObject* object, Consumer consumer, ArrayInfo& info, Keeper& keeper) {
+  bool is_read = false;
   {
     nb::error_scope refusal;
-    nb::object capsule =
-        has_attribute(object, "__dlpack__") ? read_export(object, {}, info) : nb::object();
+    bool is_exported = has_attribute(object, "__dlpack__");
+    nb::object capsule = is_exported ? read_export(object, consumer, info) : nb::object();
     if (capsule.is_valid()) {
       keeper = take_capsule(capsule.ptr());
       info.is_read_only = true;
+    } else if (is_exported && PyErr_Occurred() == nullptr) {
+      describe_elsewhere(info);
+      is_read = true;
     } else {
       PyErr_Clear();
       nb::object bits = bits_of_bfloat16(object);
@@ -230,8 +234,9 @@ bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
       PyErr_Clear();
     }
   }
-  if (keeper != nullptr) PyErr_Clear();
-  return keeper != nullptr;
+  is_read |= keeper != nullptr;
+  if (is_read) PyErr_Clear();
+  return is_read;
 }
 
 bool adopt_capsule(PyObject* object, Consumer consumer, ArrayInfo& info, Keeper& keeper) {
@@ -249,7 +254,7 @@ bool adopt_interface(PyObject* object, bool writable, ArrayInfo& info, Keeper& k
   nb::object view = numpy_view_of(object, writable);
   if (!view.is_valid()) return false;
   keeper = keep_buffer(view.ptr(), info);
-  if (keeper == nullptr) return adopt_bfloat16(view.ptr(), info, keeper);
+  if (keeper == nullptr) return adopt_unbuffered(view.ptr(), {}, info, keeper);
   if (describes_memory(info.view)) return true;
   PyErr_SetString(PyExc_BufferError, "an array whose shape and strides describe no memory");
   return false;
@@ -320,7 +325,7 @@ ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& 
       return status(read_exchange(object, entry, access, info, keeper));
     case Route::kBuffer:
       keeper = keep_buffer(object, info);
-      return status(keeper != nullptr || adopt_bfloat16(object, info, keeper));
+      return status(keeper != nullptr || adopt_unbuffered(object, consumer, info, keeper));
     case Route::kCapsule:
       return status(adopt_capsule(object, consumer, info, keeper));
     case Route::kCuda:
