@@ -9,6 +9,8 @@
 namespace kernelcore::cuda {
 namespace {
 
+constexpr int kAttributeProcessors = 16;
+constexpr int kAttributeThreadsOfProcessor = 39;
 constexpr int kAttributeComputeMajor = 75;
 constexpr int kAttributeComputeMinor = 76;
 constexpr int kAttributeMemoryPools = 115;
@@ -147,6 +149,8 @@ Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordina
   check(driver_.device_get(&handle_, ordinal), "cuDeviceGet");
   check(driver_.retain_primary(&context_, handle_), "cuDevicePrimaryCtxRetain");
   if (attribute(kAttributeMemoryPools) != 0) pool_ = make_pool();
+  resident_threads_ =
+      int64_t{attribute(kAttributeProcessors)} * attribute(kAttributeThreadsOfProcessor);
   reserve_heap();
 }
 

@@ -49,6 +49,8 @@ class Device {
   const DriverTable& driver() const { return driver_; }
   ContextHandle context() const { return context_; }
   std::string name() const;
+  /// How many threads its processors hold at once.
+  int64_t resident_threads() const { return resident_threads_; }
 
   /// The memory pool of this device's arrays; null if the driver has no pools.
   PoolHandle pool() const { return pool_; }
@@ -94,6 +96,7 @@ class Device {
   DeviceHandle handle_ = 0;
   ContextHandle context_ = nullptr;
   PoolHandle pool_ = nullptr;
+  int64_t resident_threads_ = 0;
   std::vector<int> sharing_;  // ordinals of those that `share_pool_with` was asked for
   ReleasedList released_;
   std::mutex mutex_;

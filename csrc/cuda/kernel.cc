@@ -10,6 +10,10 @@ namespace kernelcore::cuda {
 namespace {
 
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
+// Of large grids, threads take so many points (codegen/gpu/tiles.py), where the device is filled so
+// many times all the same: the last blocks to run then leave little of it idle.
+constexpr int64_t kPointsPerThread = 4;
+constexpr int64_t kLeastWaves = 8;
 
 int64_t block_threads(const LaunchDescriptor& descriptor, const LoadedFunction& function,
                       const Geometry& geometry) {
@@ -22,6 +26,13 @@ int64_t block_threads(const LaunchDescriptor& descriptor, const LoadedFunction& 
           " threads, as many as the registers of the kernel leave, found " +
           std::to_string(geometry.block_threads),
       "leave block_dim out");
+}
+
+/// The blocks that `launch` has without a limit.
+int64_t block_count(const Device& device, int64_t total, int64_t threads) {
+  auto blocks_of = [&](int64_t points) { return (total + points - 1) / points; };
+  int64_t few = blocks_of(threads * kPointsPerThread);
+  return few * threads >= device.resident_threads() * kLeastWaves ? few : blocks_of(threads);
 }
 
 }  // namespace
@@ -75,7 +86,7 @@ void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launc
   if (!descriptor_->is_serial) {
     threads = block_threads(*descriptor_, placed.function, geometry);
     int64_t limit = geometry.max_blocks > 0 ? geometry.max_blocks : kMaxBlocks;
-    blocks = std::min({(launch.total + threads - 1) / threads, limit, kMaxBlocks});
+    blocks = std::min({block_count(stream.device(), launch.total, threads), limit, kMaxBlocks});
   }
   launch.grid.status = reinterpret_cast<int64_t*>(placed.status.device);
   int64_t begin = 0;

@@ -105,7 +105,10 @@ FAKE Result cuDeviceGetName(char* name, int size, DeviceHandle device) {
   return kSuccess;
 }
 FAKE Result cuDeviceGetAttribute(int* value, int attribute, DeviceHandle) {
-  *value = attribute == 75 ? 9 : attribute == 115 ? state().pools : 0;
+  // Version 9.0, memory pools, and 4 processors of 2,048 threads.
+  static const std::map<int, int> known = {{75, 9}, {16, 4}, {39, 2048}};
+  auto found = known.find(attribute);
+  *value = attribute == 115 ? state().pools : found != known.end() ? found->second : 0;
   return kSuccess;
 }
 FAKE Result cuDeviceCanAccessPeer(int* is_possible, DeviceHandle device, DeviceHandle peer) {

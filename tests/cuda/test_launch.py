@@ -84,6 +84,16 @@ def test_modules_are_loaded_once_per_context(driver: FakeDriver) -> None:
     assert len(pushes) % 2 == 0
 
 
+def test_threads_take_several_points_of_grids_that_fill_the_device(driver: FakeDriver) -> None:
+    """The fake device holds 8,192 threads; eight times as many fill it well enough."""
+    full = 8 * 8192 * 4
+    x = numbers(full + 1)
+    for points in (full - 1024, full, full + 1):
+        kc.launch(saxpy, points, [x, 1.0], [x])
+    blocks = [line.split()[2] for line in driver.calls("cuLaunchKernel")]
+    assert blocks == [str((full - 1024) // 256), str(full // 1024), str(full // 1024 + 1)]
+
+
 def test_geometry(driver: FakeDriver) -> None:
     x = numbers(1000)
     kc.launch(saxpy, 1000, [x, 1.0], [x], block_dim=64)

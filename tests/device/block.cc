@@ -157,6 +157,9 @@ int emulated_read_ptx_sreg_tid_x() {
 int emulated_read_ptx_sreg_ctaid_x() {
   return block_index;
 }
+int emulated_read_ptx_sreg_nctaid_x() {
+  return block_count;
+}
 int emulated_read_ptx_sreg_ntid_x() {
   return block_threads;
 }

@@ -9,7 +9,7 @@ to have one order, those of one block run all points, or one thread does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen import abi
-from kernelcore.codegen.gpu import gpu_ops, nvrtc, warp_reduction
+from kernelcore.codegen.gpu import gpu_ops, nvrtc, tiles, warp_reduction
 from kernelcore.codegen.gpu.architectures import ARCHITECTURES, DEFAULT_ARCHITECTURE
+from kernelcore.codegen.gpu.warp_reduction import wide_register
 from kernelcore.codegen.llvm import control, exits, memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Lanes
 from kernelcore.codegen.llvm.kernel import (
@@ -180,6 +181,9 @@ def _global(e: Emitter, pointer: str) -> str:
 def _emit_points(e: Emitter, func: Func, order: Order) -> None:
     """The body for every grid point of one thread; two bodies where strides of arrays matter."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    if order is Order.ANY and tiles.takes_several(func):
+        _emit_tiles(e, func, dims)
+        return
     first = _first_point(e, order)
     if not _has_packed_body(func):
         _emit_loop(e, func, order, dims, first)
@@ -210,24 +214,49 @@ def _has_packed_body(func: Func) -> bool:
     return any(isinstance(a.type, ArrayType) for a in inputs)
 
 
+def _emit_tiles(e: Emitter, func: Func, dims: Sequence[str]) -> None:
+    """The body for several points at once, and for those that are left."""
+
+    def point_at(position: str) -> tuple[str, ...]:
+        return _point_at(e, position, dims)
+
+    def one_by_one(first: str, step: str) -> None:
+        _emit_positions(e, func, dims, first, lambda p: e.op(f"add i64 {p}, {step}"))
+
+    tiles.emit(e, func, point_at, one_by_one)
+
+
 def _emit_loop(e: Emitter, func: Func, order: Order, dims: Sequence[str], first: str) -> None:
-    """The body for positions with one step between them."""
+    """The body for the positions of the thread, as ``order`` has them."""
+    _emit_positions(e, func, dims, first, lambda p: _advanced(e, p, order))
+
+
+def _emit_positions(
+    e: Emitter, func: Func, dims: Sequence[str], first: str, following: Callable[[str], str]
+) -> None:
+    """The body for positions from ``first`` on, with what emits the position after one."""
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump_into(head)
     position = e.phi("i64", (first, before))
     e.branch(e.op(f"icmp slt i64 {position}, %end"), point, exits.FINISH_BLOCK)
     e.start_block(point)
-    indices = unravel(e, position, dims)
-    e.point = tuple(gpu_ops.assembly(e, LOW_HALF, f"i64 {i}") for i in indices)
-    e.wide_indices = {i: e.op(f"zext i32 {i} to i64") for i in e.point}
+    e.point = _point_at(e, position, dims)
     e.region(func.body)
-    e.add_edge(position, _advanced(e, position, order), e.block)
+    e.add_edge(position, following(position), e.block)
     e.jump(head)
+
+
+def _point_at(e: Emitter, position: str, dims: Sequence[str]) -> tuple[str, ...]:
+    """The launch index at ``position``, of which the emitter knows the int64, too."""
+    indices = unravel(e, position, dims)
+    point = tuple(gpu_ops.assembly(e, LOW_HALF, f"i64 {i}") for i in indices)
+    e.wide_indices.update((i, e.op(f"zext i32 {i} to i64")) for i in point)
+    return point
 
 
 def _first_point(e: Emitter, order: Order) -> str:
     """The first position of the thread; threads without positions get one behind the last."""
-    thread, block, threads = (_wide_register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x"))
+    thread, block, threads = (wide_register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x"))
     number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
     first = e.op(f"add i64 %begin, {number}")
     if order is Order.ANY:
@@ -242,13 +271,9 @@ def _advanced(e: Emitter, position: str, order: Order) -> str:
         case Order.ANY:
             return gpu_ops.assembly(e, ADVANCE, f"i64 {position}")
         case Order.BLOCK:
-            return e.op(f"add i64 {position}, {_wide_register(e, 'ntid.x')}")
+            return e.op(f"add i64 {position}, {wide_register(e, 'ntid.x')}")
         case Order.THREAD:
             return e.op(f"add i64 {position}, 1")
-
-
-def _wide_register(e: Emitter, name: str) -> str:
-    return e.op(f"zext i32 {warp_reduction.special_register(e, name)} to i64")
 
 
 @cache

@@ -116,6 +116,11 @@ def special_register(e: Emitter, name: str) -> str:
     return e.op(f"call {function}")
 
 
+def wide_register(e: Emitter, name: str) -> str:
+    """As ``special_register``, as i64."""
+    return e.op(f"zext i32 {special_register(e, name)} to i64")
+
+
 def _clear_sum(e: Emitter, dtype: Scalar) -> PartialSums:
     ty = LLVM_TYPES[dtype.name]
     partial = PartialSums(e.slot(ty), e.slot("i8"))
