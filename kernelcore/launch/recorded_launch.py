@@ -15,11 +15,12 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
 from kernelcore.launch.kernel import Kernel
-from kernelcore.runtime.hooks import recording
+from kernelcore.runtime.hooks import observer, recording
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
 
 if TYPE_CHECKING:
     from kernelcore.launch import adjoint_launch
+    from kernelcore.launch.executable import Executable
 else:
     adjoint_launch = Deferred("kernelcore.launch.adjoint_launch")
 
@@ -173,8 +174,10 @@ class Launch:
         if self.adj_params is not None or self.dim is None or self.params is None:
             return None
         executable = self.kernel.plain_executable
-        if executable is None or not (executable.is_on_cpu and executable.has_arrays):
+        if executable is None or not executable.has_arrays:
             return None
+        if not executable.is_on_cpu:
+            return self._queued(executable)
         is_fixed = all(isinstance(p, _FIXED) or native.is_followed(p) for p in self.params)
         if not is_fixed or any(is_element(p) for p in self.params):
             return None
@@ -184,6 +187,26 @@ class Launch:
             return None
         # A bound method is called without the search for `__call__`.
         return None if made is None else made.__call__
+
+    def _queued(self, executable: Executable) -> Callable[[], bool] | None:
+        """What queues the launch on the GPU of its arrays; it does nothing where they have moved."""
+        options, params = self._options, self.params
+        assert self.dim is not None
+        assert params is not None
+        cached = executable.cached_gpu_launch(params)
+        if cached is None or options != replace(DEFAULTS, device=options.device):
+            return None
+        if options.device not in (None, cached.device):
+            return None
+        dim = self.dim
+
+        def run() -> bool:
+            try:
+                return observer.get() is None and cached.run(dim, params)
+            except KernelPlacementError:
+                return False
+
+        return run
 
     def __repr__(self) -> str:
         what = "launch" if self.adj_params is None else "adjoint launch"

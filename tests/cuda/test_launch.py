@@ -227,6 +227,33 @@ def test_commands_keep_where_they_run(driver: FakeDriver) -> None:
     assert found[1][1].startswith("own")
 
 
+def test_repeated_commands_take_the_short_way(driver: FakeDriver) -> None:
+    x, y = numbers(4), numbers(4)
+    command = kc.launch(saxpy, 4, [x, 1.0], [x], record_cmd=True)
+    assert command is not None
+    for _ in range(4):
+        command.launch()
+    assert x.numpy().tolist() == (16 * np.arange(4.0)).tolist()
+    own = kc.Stream("cuda:0")
+    with kc.ScopedStream(own):
+        command.launch()
+    assert driver.calls("cuLaunchKernel")[-1].split()[4].startswith("own")
+    # Arrays that lie elsewhere, another device asked for, and a Tape take the long way.
+    command.set_params([y.to("cpu"), 1.0, y.to("cpu")])
+    for _ in range(3):
+        command.launch()
+    assert command.params is not None
+    assert command.params[2].numpy().tolist() == (4 * np.arange(4.0)).tolist()
+    before = len(driver.calls("cuLaunchKernel"))
+    command.set_params([x, 1.0, x])
+    for _ in range(2):
+        command.launch()
+    with kc.ScopedCapture("cuda:0") as capture:
+        command.launch()
+    assert len(driver.calls("cuLaunchKernel")) == before + 2
+    assert capture.graph is not None
+
+
 def test_code_of_sums_in_one_order_is_other_code(driver: FakeDriver) -> None:
     x, out = numbers(4), kc.zeros(1, device="cuda:0")
     names: list[str] = []
