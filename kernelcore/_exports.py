@@ -35,9 +35,9 @@ HOMES = homes(
         ),
         "kernelcore.launch.precompile": "CompileReport compile_all",
         "kernelcore.runtime.array.creation": (
-            "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
-            "full full_like ones ones_like to_dlpack zeros zeros_like"
+            "dtype_from_numpy dtype_to_numpy empty from_dlpack from_numpy full ones to_dlpack zeros"
         ),
+        "kernelcore.runtime.array.like": "clone copy empty_like full_like ones_like zeros_like",
         "kernelcore._native": "ArrayMemory",
         "kernelcore.runtime.array.array": "Array array",
         "kernelcore.runtime.array.indexed_array": "IndexedArray",

@@ -20,6 +20,7 @@ def from_paddle(
     requires_grad: bool | None = None,
     grad: Any = None,
     return_ctype: bool = False,
+    retain_grad: bool = False,
 ) -> Any:
     """An array on the memory of a Paddle tensor, which it keeps in place.
 
@@ -32,20 +33,23 @@ def from_paddle(
         grad: A tensor or an array to keep the gradient in, instead of that of ``t``.
         return_ctype: Whether to return an ``ArrayMemory`` instead, which launches take: faster,
             and without gradient.
+        retain_grad: Whether a backward pass of a Tape leaves the gradient of an array that a launch
+            wrote; see ``Array.retain_grad``.
 
     Returns:
         An Array, or an ArrayMemory.
 
     Raises:
-        KernelArgumentError: Memory of another device, or elements that are not of ``dtype``.
+        KernelArgumentError: Memory of another device, elements that are not of ``dtype``, or no
+            gradient to retain.
     """
     if return_ctype:
         return ArrayMemory(t)
     array = Array.sharing(t, dtype)
     if requires_grad is None:
         requires_grad = not t.stop_gradient or grad is not None
+    array.requires_grad, array.retain_grad = requires_grad, retain_grad
     if requires_grad:
-        array.requires_grad = True
         if grad is None:
             grad = t.grad
             if grad is None:

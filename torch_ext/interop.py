@@ -19,6 +19,7 @@ def from_torch(
     requires_grad: bool | None = None,
     grad: torch.Tensor | Array | None = None,
     return_ctype: bool = False,
+    retain_grad: bool = False,
 ) -> Any:
     """A data array over the memory of a tensor.
 
@@ -34,9 +35,12 @@ def from_torch(
             ``grad`` is given.
         grad: The gradient, of the shape of ``t``. Default: that of ``t``.
         return_ctype: Return a handle that launches take, which is made faster, and nothing else.
+        retain_grad: Whether a backward pass of a Tape leaves the gradient of an array that a launch
+            wrote; see ``Array.retain_grad``.
 
     Raises:
-        KernelArgumentError: Another device, or elements that are not of ``dtype``.
+        KernelArgumentError: Another device, elements that are not of ``dtype``, or no gradient to
+            retain.
     """
     if return_ctype:
         return _handle(t)
@@ -44,9 +48,9 @@ def from_torch(
         raise _no_tensor(t)
     array = Array.sharing(t, dtype)
     wanted = (t.requires_grad or grad is not None) if requires_grad is None else requires_grad
+    array.requires_grad, array.retain_grad = wanted, retain_grad
     if not wanted:
         return array
-    array.requires_grad = True
     if grad is None:
         grad = _gradient(t)
     if grad is not None:

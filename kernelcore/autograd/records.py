@@ -65,6 +65,12 @@ class LaunchRecord:
         return [self.leaves[i] for i in self.plan.outputs]
 
     @property
+    def cleared(self) -> Sequence[Array]:
+        """Arrays whose cotangents the adjoint clears: those that were not only added to."""
+        effects = self.kernel.effects
+        return [self.leaves[i] for i in self.plan.outputs if effects[i].stores]
+
+    @property
     def site(self) -> SrcLoc | None:
         return location(self.line)
 
@@ -200,6 +206,8 @@ class CopyRecord:
     def outputs(self) -> Sequence[Array]:
         return (self.target,)
 
+    cleared = outputs
+
     def name_of(self, array: Array) -> str:
         return "target" if array is self.target else "source"
 
@@ -226,6 +234,10 @@ class FuncRecord:
     inputs: Sequence[Array]
     site: SrcLoc | None
     outputs: Sequence[Array] = ()
+
+    @property
+    def cleared(self) -> Sequence[Array]:
+        return self.outputs
 
     @property
     def label(self) -> str:

@@ -20,6 +20,7 @@ from kernelcore.autograd.records import (
     Records,
     record_at,
 )
+from kernelcore.autograd.retained import RetainedGradients
 from kernelcore.autograd.visualize import LANGUAGES, graph_text
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
@@ -171,16 +172,25 @@ class Tape:
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
         """Return None: new arrays are ordinary arrays."""
 
-    def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
+    def record_func(
+        self,
+        backward: Callable[[], object],
+        arrays: Sequence[Array] = (),
+        *,
+        outputs: Sequence[Array] = (),
+    ) -> None:
         """Record a function that the backward pass calls at this place.
 
         Args:
             backward: Reads cotangents of outputs from their ``grad``, clears these, and adds to
                 ``grad`` of inputs.
             arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
+            outputs: The arrays that were written here and whose ``grad`` it clears. They count as
+                written by the tape, and may have ``retain_grad``.
         """
         site = call_site()
-        self._record(lambda: FuncRecord(backward, tuple(arrays), site), lambda: None)
+        record = FuncRecord(backward, tuple(arrays), site, tuple(outputs))
+        self._record(lambda: record, lambda: None)
 
     def _record(self, make: Callable[[], Record], run: Callable[[], object]) -> None:
         """Call ``run`` and keep a record of it, on this tape and on those that it is nested in.
@@ -231,8 +241,9 @@ class Tape:
         """Add the gradients of recorded launches to ``grad`` of their arrays.
 
         Afterwards, ``grad`` of an array that the tape wrote is the cotangent of its elements before
-        the first recorded write. Without ``loss`` and ``grads``, the ``grad`` of arrays are taken
-        as the cotangents of their present elements.
+        the first recorded write; with ``retain_grad``, that of its elements after the last one.
+        Without ``loss`` and ``grads``, the ``grad`` of arrays are taken as the cotangents of their
+        present elements.
 
         Args:
             loss: An array of one element with ``requires_grad``, whose gradients are computed.
@@ -253,6 +264,13 @@ class Tape:
             )
         self._wait_for_launches()
         is_seeded = loss is not None or grads is not None
+        kept = [array for array in written if array.retain_grad]
+        retained = RetainedGradients(kept, self._records)
+        if not is_seeded:
+            retained.take_back()
+        for array in retained.arrays:
+            # Launches that native code recorded become LaunchRecords, at which it stops.
+            self._memory.writers(array)
         cotangents = Cotangents(grads or {}, written if is_seeded else ())
         if is_seeded:
             _clear_gradients(written)
@@ -265,7 +283,9 @@ class Tape:
                 left = native.replay_launches(self._records, left)
             if left > 0:
                 left -= 1
+                retained.keep(left)
                 record_at(self._records, left).backward(self._memory.writers)
+        retained.put()
 
     def _note_streams(self, record: Record) -> None:
         """Keep the current streams of the GPUs that hold arrays of ``record``."""

@@ -11,13 +11,6 @@ from kernelcore.base.errors import KernelArgumentError, suggestion
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-# Keywords that other libraries have, and what to do in place of them.
-_ELSEWHERE = {
-    "retain_grad": "a Tape clears the gradient of an array that a launch wrote: after the launch "
-    "that writes y, record a copy: tape.record_func(lambda: kept.assign(y.grad), [y])",
-}
-
-
 def checked_keywords(function: Function, name: str | None = None) -> Function:
     """``function``, whose error for an unknown keyword names the parameter that is alike.
 
@@ -50,5 +43,5 @@ def refuse_unknown(function: str, given: Mapping[str, Any], names: list[str]) ->
     for name in given:
         if name not in names:
             known = f"its arguments are {', '.join(names)}"
-            remedy = _ELSEWHERE.get(name) or suggestion(name, names, known)
+            remedy = suggestion(name, names, known)
             raise KernelArgumentError(f"{function}(): unknown argument '{name}'", remedy=remedy)

@@ -48,6 +48,18 @@ def copy_of(leaf: Any) -> Array | Numbers:
     return _moved(source, source)
 
 
+def snapshot(target: Array) -> Array:
+    """A new array with what ``target`` holds at this place, also in replays of a capture."""
+    held = _moved(None, target)
+    perform(held.writer(target))
+    return held
+
+
+def overwrite(target: Array, source: Array) -> None:
+    """Overwrite ``target`` with ``source``, an array of the same layout on the same device."""
+    perform(target.writer(source))
+
+
 def copied_to(device: Device, values: Numbers) -> Array | Numbers:
     """``values``, an array of scalars, on ``device``."""
     if device.is_cpu:

@@ -27,7 +27,7 @@ from kernelcore.passes.autodiff.jvp import jvp as derive_jvp
 from kernelcore.passes.pipeline import optimize, tidy
 from kernelcore.passes.simplify.dead_code import drop_unused_params
 from kernelcore.runtime.array.array import Array
-from kernelcore.runtime.array.creation import zeros_like
+from kernelcore.runtime.array.like import zeros_like
 from kernelcore.runtime.device import CPU, Device, device_of_arrays
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.flatten_arguments import leaves

@@ -220,10 +220,60 @@ def checked_gradients_of_tapes(wp):
 def retained_gradients(wp):
     squares, summed = squares_of(wp), sum_of(wp)
     x = with_grad(wp)
+    y = wp.zeros(6, dtype=float, requires_grad=True, device="cpu", retain_grad=True)
+    z = wp.zeros_like(y, retain_grad=True)
+    cleared = wp.zeros_like(y)
+    loss = with_grad(wp, np.zeros(1, np.float32))
+    tape = wp.Tape()
+    with tape:
+        wp.launch(squares, 6, [x], [y], device="cpu")
+        wp.launch(squares, 6, [y], [cleared], device="cpu")
+        wp.copy(z, cleared)
+        wp.launch(summed, 6, [z], [loss], device="cpu")
+    tape.backward(loss)
+    first = x.grad.numpy().copy()
+    flags = np.array([y.retain_grad, z.retain_grad, cleared.retain_grad])
+    by_name = tape.gradients[y].numpy().copy()
+    tape.zero()
+    tape.backward(loss)
+    return first, flags, by_name, x.grad.numpy(), y.grad.numpy(), z.grad.numpy()
+
+
+@program
+def retained_gradients_of_atomic_sums_and_copies(wp):
+    @wp.kernel
+    def doubled(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        wp.atomic_add(y, i, 2.0 * x[i])
+
+    squares, summed = squares_of(wp), sum_of(wp)
+    x = with_grad(wp)
     y = wp.zeros(6, dtype=float, requires_grad=True, device="cpu")
+    y.retain_grad = True
     loss = with_grad(wp, np.zeros(1, np.float32))
     with wp.Tape() as tape:
-        wp.launch(squares, 6, [x], [y], device="cpu")
+        wp.launch(doubled, 6, [x], [y], device="cpu")
+        wp.launch(summed, 6, [y], [loss], device="cpu")
+        wp.launch(doubled, 6, [x], [y], device="cpu")
+        wp.launch(summed, 6, [y], [loss], device="cpu")
+        z = wp.clone(y, retain_grad=True)
+        wp.launch(squares, 6, [z], [y := wp.zeros_like(z)], device="cpu")
         wp.launch(summed, 6, [y], [loss], device="cpu")
     tape.backward(loss)
-    return x.grad.numpy(), y.grad.numpy()
+    return x.grad.numpy(), z.grad.numpy(), np.array([y.retain_grad])
+
+
+@program
+def retained_gradients_of_given_cotangents(wp):
+    squares = squares_of(wp)
+    x = with_grad(wp)
+    y = wp.full(6, 0.0, dtype=float, requires_grad=True, device="cpu", retain_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(squares, 6, [x], [y], device="cpu")
+    y.grad.fill_(3.0)
+    tape.backward()
+    first = x.grad.numpy().copy(), y.grad.numpy().copy()
+    tape.zero()
+    tape.backward(grads={y: wp.array(NUMBERS, device="cpu")})
+    y.requires_grad = False
+    return *first, x.grad.numpy(), np.array([y.retain_grad])

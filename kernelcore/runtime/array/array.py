@@ -47,30 +47,10 @@ else:
 # What users need of an array; completion offers these, and the rest is for kernelcore.
 _PUBLIC = frozenset(
     {
-        *(
-            "assign",
-            "broadcast",
-            "capacity",
-            "clone",
-            "contiguous",
-            "copy",
-            "device",
-            "dtype",
-            "fields",
-        ),
-        *("fill_", "flatten", "grad", "is_contiguous", "is_on_cuda", "is_read_only"),
-        *(
-            "list",
-            "mark_write",
-            "ndim",
-            "numpy",
-            "pinned",
-            "ptr",
-            "requires_grad",
-            "reshape",
-            "shape",
-        ),
-        *("size", "strides", "to", "transpose", "view", "zero_"),
+        *("assign", "broadcast", "capacity", "clone", "contiguous", "copy", "device", "dtype"),
+        *("fields", "fill_", "flatten", "grad", "is_contiguous", "is_on_cuda", "is_read_only"),
+        *("list", "mark_write", "ndim", "numpy", "pinned", "ptr", "requires_grad", "reshape"),
+        *("retain_grad", "shape", "size", "strides", "to", "transpose", "view", "zero_"),
     }
 )
 
@@ -100,6 +80,8 @@ class Array(ElementOperators, GradientMemory):
         device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
         requires_grad: Whether a Tape computes its gradient.
         grad: The array to keep the gradient in.
+        retain_grad: Whether a backward pass leaves the gradient of an array that a launch wrote;
+            see ``Array.retain_grad``.
         pinned: Whether new memory without data is page-locked.
         ptr: The address of memory to share instead of ``data``, of ``shape`` elements.
         strides: Bytes between neighbours along each dimension of the memory at ``ptr``.
@@ -130,6 +112,7 @@ class Array(ElementOperators, GradientMemory):
         self._set_up(made.element, made.dtype, made._inner)
         self._numpy, self._kept = made._numpy, made._kept
         self._requires_grad, self._grad = made._requires_grad, made._grad
+        self._retain_grad = made._retain_grad
 
     def __class_getitem__(cls, dtype: Any) -> Any:
         return annotations.array_type(dtype)
@@ -329,7 +312,10 @@ class Array(ElementOperators, GradientMemory):
         return Array.zeros(self.shape, self._element, self._dtype, device or self.device)
 
     def clone(self, requires_grad: bool | None = None, *, device: Device | None = None) -> Array:
-        """A contiguous copy; ``requires_grad`` and ``device`` are this array's by default."""
+        """A contiguous copy; ``requires_grad`` and ``device`` are this array's by default.
+
+        It does not retain its gradient, unless ``retain_grad`` of it is set.
+        """
         found = self._new(device)
         found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         found.assign(self)
@@ -383,13 +369,16 @@ class Array(ElementOperators, GradientMemory):
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...], dict[str, Any] | None]:
         require_portable(self._element, self)
         # Without the gradient.
-        made = (type(self), np.array(self.numpy()), self._dtype, self.requires_grad)
+        flags = self.requires_grad, self.retain_grad
+        made = (type(self), np.array(self.numpy()), self._dtype, *flags)
         return _unpickled, made, self.__dict__ or None
 
 
-def _unpickled(cls: type[Array], data: Numbers, dtype: Any, requires_grad: bool) -> Array:
+def _unpickled(
+    cls: type[Array], data: Numbers, dtype: Any, requires_grad: bool, retain_grad: bool = False
+) -> Array:
     found = cls.over(data, dtype)
-    found.requires_grad = requires_grad
+    found.requires_grad, found.retain_grad = requires_grad, retain_grad
     return found
 
 

@@ -46,6 +46,7 @@ def make(
     strides: Sequence[int] | None = None,
     capacity: int | None = None,
     deleter: Callable[[int, int], object] | None = None,
+    retain_grad: bool = False,
 ) -> Array:
     """What ``kc.array`` makes of its arguments; see ``Array``."""
     if ptr is not None:
@@ -80,7 +81,14 @@ def make(
     result.requires_grad = requires_grad or grad is not None
     if grad is not None:
         result.grad = grad
-    return result
+    return _retaining(result, retain_grad)
+
+
+def _retaining(made: Array, is_wanted: bool) -> Array:
+    """``made``, which retains its gradient if ``is_wanted``."""
+    if is_wanted:
+        made.retain_grad = True
+    return made
 
 
 def _of_data(data: Any, dtype: Any, shape: Shape | None, copy: bool, device: str | None) -> Array:
@@ -146,6 +154,7 @@ def _new(
     pinned: bool,
     value: Any,
     requires_grad: bool,
+    retain_grad: bool,
 ) -> Array:
     """A new array with ``value`` in every element."""
     target = require_device(name, device)
@@ -168,7 +177,7 @@ def _new(
             made.fill_(_component(getattr(made, "element", None), value))
     wanted = requires_grad or (new_arrays_require_gradients.get() and _is_float(made))
     made.requires_grad = wanted
-    return made
+    return _retaining(made, retain_grad)
 
 
 def _is_float(array: Any) -> bool:
@@ -192,10 +201,11 @@ def _creator(name: str, value: Any, doc: str):
         device: str | None = None,
         requires_grad: bool = False,
         pinned: bool = False,
+        retain_grad: bool = False,
         *,
         n: int | None = None,
     ) -> Array:
-        return _new(name, shape, n, dtype, device, pinned, value, requires_grad)
+        return _new(name, shape, n, dtype, device, pinned, value, requires_grad, retain_grad)
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
@@ -211,10 +221,12 @@ _ARGS = """
         requires_grad: Whether a Tape computes its gradient.
         pinned: Whether to use pinned memory of the host, which needs a GPU. Copies between it and a
             GPU are queued, as launches are: wait for them before the host touches it.
+        retain_grad: Whether a backward pass leaves the gradient of an array that a launch wrote;
+            see ``Array.retain_grad``. It needs ``requires_grad``.
         n: Another name for the extent of one dimension.
 
     Raises:
-        KernelArgumentError: No shape, a negative extent, or no such device.
+        KernelArgumentError: No shape, a negative extent, no such device, or no gradient to retain.
         KernelTypeError: There are no arrays of ``dtype``.
     """
 zeros = _creator("zeros", _ZEROS, "An array of zeros." + _ARGS)
@@ -234,6 +246,7 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
     pinned: bool = False,
+    retain_grad: bool = False,
     *,
     n: int | None = None,
 ) -> Array:
@@ -242,7 +255,7 @@ def full(
     The other arguments are those of ``zeros``.
     """
     wanted = _type_of_value(value) if dtype is None else dtype
-    return _new("full", shape, n, wanted, device, pinned, value, requires_grad)
+    return _new("full", shape, n, wanted, device, pinned, value, requires_grad, retain_grad)
 
 
 def _type_of_value(value: Any) -> Any:
@@ -255,93 +268,13 @@ def _type_of_value(value: Any) -> Any:
 
 
 @checked_keywords
-def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
-    """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
-    wanted = src.requires_grad if requires_grad is None else requires_grad
-    return zeros(src.shape, src.dtype, src.device if device is None else device, wanted)
-
-
-@checked_keywords
-def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
-    """``empty`` with the shape, dtype and ``requires_grad`` of ``src``."""
-    return zeros_like(src, device, requires_grad)
-
-
-@checked_keywords
-def ones_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
-    """Ones of the shape, dtype and ``requires_grad`` of ``src``."""
-    return full_like(src, 1, device, requires_grad)
-
-
-@checked_keywords
-def full_like(
-    src: Array, value: Any, device: str | None = None, requires_grad: bool | None = None
-) -> Array:
-    """Elements ``value`` of the shape, dtype and ``requires_grad`` of ``src``."""
-    wanted = src.requires_grad if requires_grad is None else requires_grad
-    target = src.device if device is None else device
-    return full(src.shape, value, src.dtype, target, wanted)
-
-
-@checked_keywords
-def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
-    """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
-    target = src.device if device is None else require_device("clone", device)
-    return src.clone(requires_grad, device=target)
-
-
-@checked_keywords
-def copy(
-    dest: Array, src: Array, dest_offset: int = 0, src_offset: int = 0, count: int = 0
-) -> None:
-    """Overwrite elements of ``dest`` with elements of ``src``, which a Tape records.
-
-    Args:
-        dest: An array of the dtype of ``src``.
-        src: An array.
-        dest_offset: The first element to write, counted in row-major order.
-        src_offset: The first element to read.
-        count: How many; 0 for all of ``src`` from its offset on.
-
-    Raises:
-        KernelArgumentError: Another dtype or shape, or elements that are not there.
-    """
-    if src.dtype != dest.dtype:
-        raise KernelArgumentError(
-            f"copy: expected an array of {dest.element}, found {src.element}",
-            remedy="convert it with kc.array(src, dtype=...)",
-        )
-    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
-        dest.assign(src)
-        return
-    for name, value in (
-        ("dest_offset", dest_offset),
-        ("src_offset", src_offset),
-        ("count", count),
-    ):
-        if value < 0:
-            raise KernelArgumentError(
-                f"copy: {name}: expected at least 0, found {value}",
-                remedy="offsets count elements from the first one",
-            )
-    count = count or max(src.size - src_offset, 0)
-    for name, size, offset in (("dest", dest.size, dest_offset), ("src", src.size, src_offset)):
-        if offset + count > size:
-            raise KernelArgumentError(
-                f"copy: {name}: expected at least {offset + count} elements, found {size}",
-                remedy="give other offsets or another count",
-            )
-    target = dest.flatten()[dest_offset : dest_offset + count]
-    target.assign(src.flatten()[src_offset : src_offset + count])
-
-
-@checked_keywords
 def from_numpy(
     arr: Numbers,
     dtype: Any = None,
     shape: Shape | None = None,
     device: str | None = None,
     requires_grad: bool = False,
+    retain_grad: bool = False,
     *,
     copy: bool = True,
 ) -> Array:
@@ -353,19 +286,22 @@ def from_numpy(
         shape: The shape, if not that of ``arr``.
         device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
         requires_grad: Whether a Tape computes its gradient.
+        retain_grad: Whether a backward pass leaves it; see ``Array.retain_grad``.
         copy: Whether to copy; without, the memory is shared, and read-only memory stays so.
 
     Raises:
         KernelTypeError: Elements that ``dtype`` cannot take.
-        KernelArgumentError: Another shape, or memory that cannot be shared.
+        KernelArgumentError: Another shape, memory that cannot be shared, or no gradient to retain.
     """
     is_here = require_device("from_numpy", device).is_cpu
-    is_plain = dtype is None and shape is None and is_here and not requires_grad
+    is_tracked = requires_grad or retain_grad
+    is_plain = dtype is None and shape is None and is_here and not is_tracked
     given: Any = arr
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         check_ndim(arr.ndim)
         return Array.sharing(arr, copy=copy)
-    return make(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
+    made = make(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
+    return _retaining(made, retain_grad)
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.language.types import Element
 from kernelcore.runtime.array.element_layout import has_gradient
@@ -15,10 +16,28 @@ if TYPE_CHECKING:
     from kernelcore.runtime.array.array import Array
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Retention:
+    """The parts of the gradient of an array in which a backward pass put retained cotangents.
+
+    Attributes:
+        gradient: The whole gradient.
+        version: Its version after that.
+        replaced: Each part, in the order in which they were written, and a copy from before.
+    """
+
+    gradient: Array
+    version: int
+    replaced: list[tuple[Array, Array]]
+
+
 class GradientMemory(ElementMemory):
     """Strided memory of elements with a gradient of the same shape and dtype."""
 
-    __slots__ = ("_base", "_derive", "_grad", "_requires_grad", "_root")
+    __slots__ = (
+        *("_base", "_derive", "_grad", "_requires_grad", "_retain_grad", "_root"),
+        "retention",
+    )
 
     def _set_up(self, element: Element, dtype: Any, inner: int) -> None:
         """Memory of its own, without a gradient, of elements with ``inner`` component axes."""
@@ -28,24 +47,12 @@ class GradientMemory(ElementMemory):
         self._derive: Callable[[Any], Array] | None = None
         self._grad: Array | None = None
         self._requires_grad: bool = False
+        self._retain_grad: bool = False
+        self.retention: Retention | None = None
 
     def _new(self) -> Array:
         """Zeros of this shape and dtype, on the device of this array."""
         raise NotImplementedError
-
-    @property
-    def retain_grad(self) -> bool:
-        """False: a backward pass clears the cotangent of what a launch overwrote."""
-        return False
-
-    @retain_grad.setter
-    def retain_grad(self, value: bool) -> None:
-        if value:
-            raise KernelArgumentError(
-                "retain_grad: a Tape clears the gradients of arrays that launches wrote",
-                remedy="after the launch that writes y, record a copy: "
-                "tape.record_func(lambda: kept.assign(y.grad), [y])",
-            )
 
     def mark_init(self) -> None:
         """Nothing: launches and methods count writes, and a Tape looks at the counts."""
@@ -58,6 +65,11 @@ class GradientMemory(ElementMemory):
         return cast("Array", self) if self._root is None else self._root
 
     @property
+    def gradient_owner(self) -> Array:
+        """The array that this one shares a gradient with as a view of it; itself if it is none."""
+        return cast("Array", self) if self._base is None else self._base.gradient_owner
+
+    @property
     def requires_grad(self) -> bool:
         """Whether a Tape computes its gradient; as its array if this is a view.
 
@@ -68,13 +80,47 @@ class GradientMemory(ElementMemory):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self._base is not None:
-            if value == self.requires_grad:
-                return
+            self._refuse_in_view("requires_grad", value != self.requires_grad)
+            return
+        self._requires_grad = bool(value) and has_gradient(self.element)
+        self._retain_grad = self._retain_grad and self._requires_grad
+
+    @property
+    def retain_grad(self) -> bool:
+        """Whether ``grad`` keeps the cotangent of the last value; as its array if this is a view.
+
+        The backward pass of a Tape reads the cotangents of elements that were stored, and clears
+        them. With ``retain_grad`` it copies them before, and in the end puts the copies into
+        ``grad``: the gradient with respect to the values that were stored last. All other gradients
+        are the same as without. Additions by ``atomic_add`` store nothing.
+
+        A launch counts as storing all elements that it was given. Where it is not seen to, and
+        some may be read before, the pass raises a KernelGradError: give the launch a view of the
+        part that it writes, such as ``states[t]``. A pass without loss and ``grads`` starts from
+        what the one before had left, unless ``grad`` was written since.
+
+        It stays False in arrays of integers and bools, which have no gradient.
+        """
+        return self.gradient_owner._retain_grad
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        if self._base is not None:
+            self._refuse_in_view("retain_grad", value != self.retain_grad)
+            return
+        if value and not self._requires_grad and has_gradient(self.element):
+            raise KernelArgumentError(
+                "retain_grad: expected an array with requires_grad, found one without",
+                remedy="pass requires_grad=True too: there is no gradient to retain otherwise",
+            )
+        self._retain_grad = bool(value) and self._requires_grad
+
+    def _refuse_in_view(self, name: str, is_changed: bool) -> None:
+        if is_changed:
             raise KernelArgumentError(
                 "a view shares gradients with the array that it is taken from",
-                remedy="set requires_grad of that array",
+                remedy=f"set {name} of that array",
             )
-        self._requires_grad = bool(value) and has_gradient(self.element)
 
     @property
     def grad(self) -> Array | None:
