@@ -148,8 +148,10 @@ class CudaBuffer:
             dtype: The type of an element; the last dimensions are its components.
         """
         found = shared_at(self._interface(), dtype_from_jax(self.dtype))
+        if dtype is not None:
+            found = Array.sharing(found, dtype)
         found.limit_to(self._loan)
-        return found if dtype is None else Array.sharing(found, dtype)
+        return found
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.array().__dlpack__(**options)

@@ -30,9 +30,9 @@ def export(
         fun_jit: The function, jitted.
         platforms: As for ``jax.export.export``.
         disabled_checks: Further checks to disable; that of kernels' calls is not needed.
-        embed_objects: Whether the program holds the machine code of its kernels, so that processes
-            on the same kind of processor need nothing else. So do the derivatives that
-            ``serialize(vjp_order=...)`` stores.
+        embed_objects: Whether the program holds the code of its kernels, so that processes on the
+            same kind of processor need nothing else; the code for GPUs runs on every one that
+            kernelcore supports. So do the derivatives that ``serialize(vjp_order=...)`` stores.
 
     Returns:
         A function of arguments, or of their shapes, which returns a ``jax.export.Exported``.

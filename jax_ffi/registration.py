@@ -7,13 +7,17 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import jax
 import jax.ffi
 
 from jax_ffi import compat
 from kernelcore.base.errors import KernelError
 from kernelcore.operators import (
+    DEFAULT_ARCHITECTURE,
     Operation,
     _native,
+    common_architecture,
+    gpu_operation_of,
     load_portable,
     native,
     resolve,
@@ -55,8 +59,11 @@ for _name, _execute in (
     )
 
 
-# By what wraps a kernel, the operation of its calls with default shapes; forgotten once compiled.
-_not_compiled: WeakKeyDictionary[Any, Callable[[Any], Operation]] = WeakKeyDictionary()
+_Operations = WeakKeyDictionary[Any, Callable[[Any], Operation]]
+# By what wraps a kernel, the operation of its calls with default shapes; of the CPU's code those
+# that were compiled are forgotten.
+_wrapped: _Operations = WeakKeyDictionary()
+_not_compiled: _Operations = WeakKeyDictionary()
 
 
 def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> None:
@@ -64,6 +71,7 @@ def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> No
 
     It lives as long as ``wrapper``.
     """
+    _wrapped[wrapper] = operation
     _not_compiled[wrapper] = operation
 
 
@@ -77,16 +85,41 @@ def register_known(key: str, code: bytes) -> None:
         KernelCompileError: ``code`` cannot be used here.
     """
     address = resolve(key)
-    if address is None and code:
+    image = stored_image(key) if address is None else None
+    if image is None and address is None and code:
         address = load_portable(key, code)
-    if address is None:
+    if image is None and address is None and has_gpu():
+        image = _image(key)
+    if image is None and address is None:
         address = _compiled(key)
     if address is not None:
         native.register_kernel(key, address)
-        return
-    image = stored_image(key)
-    if image is not None:
+    elif image is not None:
         native.register_image(key, image)
+
+
+def has_gpu() -> bool:
+    """Whether JAX uses a GPU in this process."""
+    try:
+        return bool(jax.local_devices(backend="cuda"))
+    except RuntimeError:  # JAX has no such backend.
+        return False
+
+
+def _image(key: str) -> bytes | None:
+    """The code for GPUs of ``key``, if one of the wrapped kernels turns out to be it."""
+    # That of this machine's GPUs, or of a machine that had none.
+    architectures = dict.fromkeys((common_architecture(), DEFAULT_ARCHITECTURE))
+    for wrapper, operation in list(_wrapped.items()):
+        for architecture in architectures:
+            try:
+                found = gpu_operation_of(operation(wrapper), architecture, key)
+            except KernelError:
+                # Its calls have to say more, or fail as well.
+                break
+            if found is not None:
+                return found.code.image
+    return None
 
 
 def _compiled(key: str) -> int | None:

@@ -45,15 +45,24 @@ def device_code(func: Func, architecture: str) -> Compiled:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
     func = without_rules(func)
-    order = fixed_order(func) if config.deterministic else Order.ANY
-    version = ".".join(map(str, host().llvm_version))
-    key = key_of(canonical(func), architecture, order.name, version, codegen_version())
+    key = device_key(func, architecture)
 
     def make() -> bytes:
-        return ptx.ptx_text(func, symbol_of(key), architecture, order).encode()
+        return ptx.ptx_text(func, symbol_of(key), architecture, _order(func)).encode()
 
     image, name = named(func.label, key, GPU.find_or_make(key, make)[0])
     return Compiled(key, image, *abi.layout(func.params), name=name)
+
+
+def device_key(func: Func, architecture: str) -> str:
+    """The content hash of the code of ``func``, which is not made; see ``device_code``."""
+    func = without_rules(func)
+    version = ".".join(map(str, host().llvm_version))
+    return key_of(canonical(func), architecture, _order(func).name, version, codegen_version())
+
+
+def _order(func: Func) -> Order:
+    return fixed_order(func) if config.deterministic else Order.ANY
 
 
 def named(label: str, key: str, image: bytes) -> tuple[bytes, str]:

@@ -54,7 +54,7 @@ from kernelcore.operators.extremum import (
     find_ties,
 )
 from kernelcore.operators.fusion import Arithmetic, Fuse, computed, fits, is_fused, require_fusable
-from kernelcore.operators.gpu import common_architecture, gpu_operation
+from kernelcore.operators.gpu import common_architecture, gpu_operation, gpu_operation_of
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.in_place import in_place
 from kernelcore.operators.launch_split import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import combinations
 
 from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM, config
@@ -12,11 +13,14 @@ from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE, FORWARD_C
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import parameter_slots
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
-from kernelcore.compiler.ptx_code import architecture_of, device_code
+from kernelcore.compiler.ptx_code import architecture_of, device_code, device_key
 from kernelcore.ir.core import Func
 from kernelcore.operators.operation import Operation
 from kernelcore.passes.scalars_by_reference import by_reference
 from kernelcore.runtime.launch_options import is_count
+
+# 64 hashes of a kernel take some milliseconds.
+_MOST_SCALARS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,7 @@ def gpu_operation(
     Raises:
         KernelCompileError: The kernel has an operation without code for GPUs.
     """
-    chosen = tuple(
-        i
-        for i, bound in enumerate(operation.bindings)
-        if bound.role is Role.VALUE and bound.operand in on_device
-    )
+    chosen = _chosen(operation, on_device)
 
     def make() -> GpuOperation:
         func = by_reference(operation.optimized, chosen)
@@ -66,6 +66,31 @@ def gpu_operation(
         return GpuOperation(func, device_code(func, architecture), bindings)
 
     return operation.once(("device", architecture, chosen, config.deterministic), make)
+
+
+def _chosen(operation: Operation, on_device: Collection[int]) -> tuple[int, ...]:
+    """The parameters of the kernel that are scalar operands among ``on_device``."""
+    return tuple(
+        i
+        for i, bound in enumerate(operation.bindings)
+        if bound.role is Role.VALUE and bound.operand in on_device
+    )
+
+
+def gpu_operation_of(operation: Operation, architecture: str, key: str) -> GpuOperation | None:
+    """The form of ``operation`` whose code has the content hash ``key``; None if none has.
+
+    Forms differ by the scalar operands whose numbers are in the memory of the device. With more
+    than ``_MOST_SCALARS`` only those with all and with none are tried. No other code is made.
+    """
+    scalars = {b.operand for b in operation.bindings if b.role is Role.VALUE and b.operand >= 0}
+    counts = range(len(scalars) + 1) if len(scalars) <= _MOST_SCALARS else (0, len(scalars))
+    for count in counts:
+        for on_device in combinations(sorted(scalars), count):
+            func = by_reference(operation.optimized, _chosen(operation, on_device))
+            if device_key(func, architecture) == key:
+                return gpu_operation(operation, architecture, on_device)
+    return None
 
 
 def common_architecture() -> str:

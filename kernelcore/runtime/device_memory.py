@@ -167,7 +167,12 @@ def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
     """Copy elements, at least one of whose arrays is on a device; see ``can_copy``.
 
     It returns before the copy is complete, unless it reads into unpinned host memory.
+
+    Raises:
+        KernelArgumentError: The memory of one was lent, and was taken back.
     """
+    for memory in (target, source):
+        memory.require_memory()
     is_download = target.is_on_host
     queue = current_stream(device_of(source if is_download else target)).queue
     native.cuda_copy(queue, target, source)

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
+from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms, registration
 from jax_ffi.platforms import embeds
 from kernelcore import _native
+from kernelcore.base.errors import KernelAssertionError
 from kernelcore.compiler import code_store
 from kernelcore.operators.gpu import GpuOperation, common_architecture, gpu_operation
 from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
@@ -257,6 +258,10 @@ def test_a_failed_assertion_is_told_by_the_next_run_once(known: FakeDriver) -> N
     with pytest.raises(XlaError, match=r"positive[^$]*in an earlier run"):
         program.initialize("cuda:0", 1)
     program.initialize("cuda:0", 1)
+    program.run(args, "cuda:0")
+    with pytest.raises(KernelAssertionError, match="positive"):
+        kc.synchronize()
+    program.initialize("cuda:0", 1)
 
 
 def test_no_device_is_guessed(known: FakeDriver) -> None:
@@ -357,6 +362,26 @@ def test_code_is_found_in_the_disk_cache(
     count = _native.count_registered_kernels()
     CallSite(HANDLERS["kernelcore_launch"], attributes_of(key=on_gpu.code.key))
     assert _native.count_registered_kernels() == count + 1
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_code_of_a_kernel_that_was_wrapped_here_is_made(
+    known: FakeDriver, monkeypatch: pytest.MonkeyPatch, is_computed: bool
+) -> None:
+    wrapped = jax_kernel(wave)
+    on_gpu = gpu_operation(wrapped.default_operation(), "sm_90", (1,) if is_computed else ())
+    monkeypatch.setattr(registration, "stored_image", lambda key: None)
+    monkeypatch.setattr(
+        registration.native, "register_image", lambda key, image: made.append((key, image))
+    )
+    made: list[tuple[str, bytes]] = []
+    registration.register_known(on_gpu.code.key, b"")
+    assert made == []
+    monkeypatch.setattr(registration, "has_gpu", lambda: True)
+    registration.register_known("no-such-hash", b"")
+    assert made == []
+    registration.register_known(on_gpu.code.key, b"")
+    assert made == [(on_gpu.code.key, on_gpu.code.image)]
 
 
 def test_embedded_code_runs_on_every_gpu(known: FakeDriver) -> None:

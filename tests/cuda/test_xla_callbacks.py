@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import GraphMode, jax_callable, register_ffi_callback
+from kernelcore.base.errors import KernelArgumentError
 from tests.cuda.fake import FakeDriver
 from tests.cuda.xla_frames import XlaError
 from tests.cuda.xla_programs import Program
@@ -149,3 +151,44 @@ def test_fields_of_structs_are_arrays_on_the_device(driver: FakeDriver) -> None:
     mass, place = Program(hosted, bodies, jnp.float32(3.0))(1 + jnp.zeros(4), jnp.zeros((4, 3)), 3)
     np.testing.assert_array_equal(mass, [3.0] * 4)
     np.testing.assert_array_equal(place, np.zeros((4, 3)))
+
+
+def uses(array: kc.Array) -> dict[str, Callable[[], object]]:
+    """What touches the memory of an array of six numbers, or hands it on."""
+    own = kc.zeros(6, device=array.device)
+    return {
+        "numpy": array.numpy,
+        "list": array.list,
+        "element": lambda: array[0],
+        "clone": array.clone,
+        "copy": lambda: kc.copy(own, array),
+        "launch": lambda: kc.launch(scale, 5, [array, 1.0], [own]),
+        "view": lambda: kc.launch(scale, 2, [array[1:], 1.0], [own]),
+        "shared": lambda: kc.Array.sharing(array).numpy(),
+        "interface": lambda: array.__cuda_array_interface__,
+        "capsule": array.__dlpack__,
+    }
+
+
+USES = "numpy list element clone copy launch view shared interface capsule"
+
+
+@pytest.mark.parametrize("use", USES.split(" "))
+def test_arrays_kept_beyond_the_call_refuse_every_use(driver: FakeDriver, use: str) -> None:
+    kept: list[kc.Array] = []
+
+    def function(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        kept.extend((x, x[:], y))
+        kc.launch(scale, x.shape, [x, 2.0], [y])
+
+    def keep(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        kept.extend((inputs[0].array(), inputs[0].array(float), outputs[0].array()))
+
+    hosted = jax_callable(function, graph_mode=GraphMode.NONE)
+    np.testing.assert_array_equal(Program(hosted, X)(X)[0], 2.0 * X)
+    register_ffi_callback("test_cuda_kept", keep)
+    Program(lambda x: call("test_cuda_kept", x), X)(X)
+    assert len(kept) == 6
+    for array in kept:
+        with pytest.raises(KernelArgumentError, match="kept beyond the call"):
+            uses(array)[use]()
