@@ -31,7 +31,7 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # Likewise of programs in the kernel language, its library, its effects and its rules.
         "language": (
             *_files("frontend", "language language_edges functions gradient scalar_types bitcast"),
-            *_files("codegen/llvm", "effects float16"),
+            *_files("codegen/llvm", "atomics effects float16"),
             *_files("passes/autodiff", "effect_derivatives custom_rules"),
             *_files("builtins", "random noise interpolate"),
             *_files("codegen/snippet", "native_functions"),
@@ -51,15 +51,27 @@ SUITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "callable compile custom_rules forms forward gradient matrix "
             "native_autograd native_functions out saved_programs transforms",
         ),
-        "jax-suite": _files(
-            "jax",
-            "batching callable calls composites custom_rules errors matrix native_functions stored "
-            "structs transforms",
+        "jax-suite": (
+            *_files(
+                "jax",
+                "batching callable calls composites custom_rules errors native_functions stored "
+                "structs transforms",
+            ),
+            # Without test_matrix.py, which runs it and others on several devices that are the CPU.
+            "tests/jax/matrix_cases.py",
         ),
     }
 )
-# What these suites say of the processor's machine code alone.
-HOST_ONLY = "not several_lanes and not interpreted and not any_lane_count"
+# What these suites say of the processor's machine code alone, and what takes several devices.
+HOST_ONLY = (
+    "not several_lanes and not interpreted and not any_lane_count and not another_processor "
+    "and not shard_map"
+)
+# What frameworks warn of on a GPU is theirs. The plugin for benchmarks, if any, warns of xdist.
+PYTEST = (
+    *(sys.executable, "-m", "pytest", "-q", "-W", "default"),
+    *("-p", "no:benchmark", "-k", HOST_ONLY),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -77,10 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     failed: list[str] = []
     for part in wanted:
         print(f"== {part}", flush=True)
-        # What frameworks warn of on a GPU is theirs.
-        command = [sys.executable, "-m", "pytest", "-q", "-W", "default", "-k", HOST_ONLY]
         environment = {**os.environ, **({"KC_TORCH_DEFAULT": "1"} if part in SUITES else {})}
-        done = subprocess.run([*command, *known[part], *arguments], env=environment)
+        done = subprocess.run([*PYTEST, *known[part], *arguments], env=environment)
         if done.returncode != 0:
             failed.append(part)
     print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(wanted)}")

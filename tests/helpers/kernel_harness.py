@@ -42,6 +42,7 @@ from kernelcore.language.types import (
     boolean,
 )
 from kernelcore.launch.dispatch import argument_leaves
+from kernelcore.passes.access.accumulation_plan import Order
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.device import gpu
@@ -64,14 +65,17 @@ def launch(
     tile_rows: int = 1,
     least_masked_bytes: int = 1,
     packed_bytes: int = 0,
+    *,
+    in_order: bool = False,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
-    On a GPU (``target.py``) there are no gangs, nor for kernels that have operations without a
-    vector form.
+    On a GPU (``environment.py``) there are no gangs, nor for kernels that have operations without
+    a vector form. Its threads run in no order, unless ``in_order`` leaves all points to one.
     """
     if not IS_CPU:
-        return gpu.run(func, args, dims, chunks=chunks)
+        order = Order.THREAD if in_order else Order.ANY
+        return gpu.run(func, args, dims, chunks=chunks, order=order)
     form = None
     if lanes is not None:
         form = VectorStrategy(lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes)
@@ -135,12 +139,17 @@ def agree(
     tile_rows: int = 1,
     least_masked_bytes: int = 1,
     packed_bytes: int = 0,
+    *,
+    in_order: bool = False,
 ) -> list[np.ndarray]:
-    """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
+    """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal.
+
+    Results that depend on the order of the points need ``in_order``; see ``launch``.
+    """
     interpreted, compiled = copies(args), copies(args)
     interpreter.run(func, interpreted, dims)
     form = (lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes)
-    status = launch(func, compiled, dims, chunks, *form)
+    status = launch(func, compiled, dims, chunks, *form, in_order=in_order)
     assert status == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))

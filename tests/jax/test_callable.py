@@ -216,7 +216,7 @@ def test_arrays_kept_beyond_the_call_refuse_every_use() -> None:
             with pytest.raises(KernelArgumentError, match="kept beyond the call"):
                 use()
         with pytest.raises(KernelArgumentError, match="kept beyond the call"):
-            kc.launch(bend, 2, [array], [kc.zeros(2, kc.float64)])
+            kc.launch(bend, 2, [array], [kc.zeros(2, kc.float64, device=array.device)])
 
 
 def reads(x: F64, o: F64):

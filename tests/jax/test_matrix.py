@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.helpers.environment import ROOT
 
 HERE = Path(__file__).parent
+PLUGINS = ("-p", "no:cacheprovider", "-p", "no:benchmark")
 
 
 def test_kernels_agree_with_pure_jax_under_every_transformation() -> None:
@@ -29,7 +30,10 @@ def test_collectives_of_plain_jit() -> None:
 
 
 def run_on_devices(count: int, *arguments: str) -> None:
-    """Run tests of this folder with JAX's internal checks and ``count`` devices."""
+    """Run tests of this folder with JAX's internal checks and ``count`` devices of the CPU.
+
+    The plugin for benchmarks, where there is one, warns of xdist, and warnings are errors.
+    """
     environment = {
         **os.environ,
         "JAX_ENABLE_CHECKS": "1",
@@ -37,7 +41,7 @@ def run_on_devices(count: int, *arguments: str) -> None:
     }
     given = [str(HERE / a) if a.endswith(".py") else a for a in arguments]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rN", *given],
+        [sys.executable, "-m", "pytest", "-q", *PLUGINS, "-rN", *given],
         cwd=ROOT,
         env=environment,
         capture_output=True,

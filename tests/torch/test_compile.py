@@ -222,7 +222,7 @@ def test_autocast_widens_reduced_precision(compile_it):
     if compile_it:
         f = torch.compile(f, fullgraph=True, backend="aot_eager")
     x = torch.randn(4).bfloat16().requires_grad_()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
         y = f(x)
     torch.testing.assert_close(y, 2.0 * x.double() ** 2)
     (found,) = torch.autograd.grad(y.sum(), x)

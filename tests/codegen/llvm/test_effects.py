@@ -1,13 +1,12 @@
-"""Atomics, printed text and assertions: machine code does what the interpreter does."""
+"""Printed text and assertions: machine code does what the interpreter does."""
 
 from __future__ import annotations
 
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -15,13 +14,12 @@ from jax.errors import JaxRuntimeError
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore.base import native
 from kernelcore.base.errors import KernelAssertionError, SrcLoc
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Func, Var
+from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import (
@@ -34,7 +32,6 @@ from kernelcore.language.types import (
     float32,
     float64,
     int32,
-    int64,
 )
 from kernelcore.launch.executable import Executable
 from kernelcore.launch.infer_types import Parameter
@@ -42,28 +39,12 @@ from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.vmap import batch
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, call, comparable, const, launch, make, region
+from tests.helpers.kernel_harness import agree, call, const, launch, make, region
+from tests.helpers.threads import run, run_on_host, samples
 from torch_ext import torch_op
 
-NUMBERS = tuple(s for s in SCALARS if s != boolean)
-INTEGERS = tuple(s for s in SCALARS if s.is_integer)
-UPDATES = ("min", "max", "bitand", "bitor", "bitxor", "add", "mul", None)
-CASES = [
-    (dtype, update)
-    for dtype in SCALARS
-    for update in UPDATES
-    if update is None or (dtype.is_integer or (dtype.is_float and not update.startswith("bit")))
-]
 COUNT = 100_000
 ZERO, HERE = const(int32, 0), SrcLoc(__file__, 1, 0, 3)
-
-
-@pytest.fixture
-def four_threads() -> Iterator[None]:
-    before = kc.num_threads()
-    kc.set_num_threads(4)
-    yield
-    kc.set_num_threads(before)
 
 
 def kernel_of(func: Func) -> Kernel:
@@ -90,140 +71,6 @@ def _declared(type_: Type) -> ArrayOf | Scalar:
     return type_
 
 
-def run(func: Func, dims: int, args: Sequence[Any]) -> None:
-    """Launch ``func`` on the thread pool."""
-    native.launch(Executable(lambda: optimize(normalize(func))).signature, dims, args)
-
-
-def samples(dtype: Scalar, count: int) -> np.ndarray:
-    """Values of ``dtype``, the special ones among them."""
-    rng = np.random.default_rng(3)
-    if dtype == boolean:
-        return rng.integers(0, 2, count).astype(bool)
-    if dtype.is_integer:
-        low, high = dtype.limits
-        return rng.integers(low, high, count, dtype.numpy, endpoint=True)
-    values = rng.standard_normal(count)
-    values[:6] = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0]
-    return rng.permutation(values).astype(dtype.numpy)
-
-
-def updating(dtype: Scalar, update: str | None) -> Func:
-    """``old[i] = update of target[which[i]] by values[i]``."""
-
-    def write(b: Builder, target: Var, which: Var, values: Var, old: Var) -> None:
-        i = b.emit(ops.TID, axis=0)
-        value, at = b.emit(ops.LOAD, values, i), b.emit(ops.LOAD, which, i)
-        entry = None if update is None else OPS[update]
-        b.emit_effect(ops.STORE, old, i, b.emit(ops.ATOMIC, target, at, value, update=entry))
-
-    array = ArrayType(dtype, 1)
-    return make("updating", [array, ArrayType(int32, 1), array, array], write, 1)
-
-
-@pytest.mark.parametrize(("dtype", "update"), CASES, ids=str)
-def test_atomic_updates_of_every_dtype_are_those_of_the_interpreter(
-    dtype: Scalar, update: str | None
-) -> None:
-    which = np.random.default_rng(1).integers(0, 5, 200).astype(np.int32)
-    args = [samples(dtype, 8), which, samples(dtype, 200), np.zeros(200, dtype.numpy)]
-    agree(updating(dtype, update), args, 200)
-
-
-@pytest.mark.parametrize("dtype", SCALARS, ids=str)
-def test_compare_and_swap_compares_bits(dtype: Scalar) -> None:
-    def write(b: Builder, target: Var, expected: Var, desired: Var, old: Var) -> None:
-        i = b.emit(ops.TID, axis=0)
-        operands = [b.emit(ops.LOAD, a, i) for a in (expected, desired)]
-        b.emit_effect(ops.STORE, old, i, b.emit(ops.ATOMIC_CAS, target, i, *operands))
-
-    func = make("swap", [ArrayType(dtype, 1)] * 4, write, 1)
-    target = samples(dtype, 64)
-    expected = np.where(np.arange(64) % 2 == 0, target, np.roll(target, 1)).astype(dtype.numpy)
-    desired = samples(dtype, 64)[::-1]
-    after, _, _, old = agree(func, [target, expected, desired.copy(), np.zeros_like(target)], 64)
-    np.testing.assert_array_equal(comparable(old), comparable(target))
-    bits = f"u{dtype.size_bytes}"
-    same = target.view(bits) == expected.view(bits)
-    np.testing.assert_array_equal(
-        after.view(bits), np.where(same, desired.view(bits), old.view(bits))
-    )
-
-
-def adding(dtype: Scalar, every: int) -> Func:
-    """Every ``every``-th thread adds one to element 0."""
-
-    def write(b: Builder, target: Var) -> None:
-        i = b.emit(ops.TID, axis=0)
-        due = call(b, "equal", call(b, "mod", i, const(int32, every)), ZERO)
-
-        def then() -> None:
-            b.emit(ops.ATOMIC_ADD, target, ZERO, const(dtype, 1))
-
-        b.emit_if(due, region(b, [], then), region(b, [], lambda: None))
-
-    return make("adding", [ArrayType(dtype, 1)], write, 1)
-
-
-@pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_additions_of_many_threads_are_complete(dtype: Scalar) -> None:
-    # Floats count exactly as far as their significand reaches; integers wrap.
-    every = {"float16": 100, "bfloat16": 1000}.get(dtype.name, 1)
-    target = np.zeros(1, dtype.numpy)
-    run(adding(dtype, every), COUNT, [target])
-    count = COUNT // every
-    assert target[0] == (count if dtype.is_float else np.array(count).astype(dtype.numpy))
-
-
-@pytest.mark.usefixtures("four_threads")
-@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-@pytest.mark.parametrize("update", ["min", "max"])
-def test_extrema_of_many_threads_are_exact(dtype: Scalar, update: str) -> None:
-    values = samples(dtype, COUNT)
-    values = values[~np.isnan(values)]
-    target = values[:1].copy()
-    which = np.zeros(len(values), np.int32)
-    run(updating(dtype, update), len(values), [target, which, values, np.zeros_like(values)])
-    assert target[0] == (min(values) if update == "min" else max(values))
-
-
-@pytest.mark.usefixtures("four_threads")
-def test_exchange_hands_every_value_on_once() -> None:
-    values, old = np.arange(1, COUNT + 1, dtype=np.int64), np.zeros(COUNT, np.int64)
-    target = np.zeros(1, np.int64)
-    run(updating(int64, None), COUNT, [target, np.zeros(COUNT, np.int32), values, old])
-    np.testing.assert_array_equal(np.sort(np.append(old, target)), np.arange(COUNT + 1))
-
-
-@pytest.mark.usefixtures("four_threads")
-def test_compare_and_swap_in_a_loop_gives_every_thread_its_own_ticket() -> None:
-    def write(b: Builder, counter: Var, ticket: Var) -> None:
-        i = b.emit(ops.TID, axis=0)
-
-        def attempt(seen: Var, expected: Var) -> list[Atom]:
-            del seen
-            more = call(b, "add", expected, const(int32, 1))
-            found = b.emit(ops.ATOMIC_CAS, counter, ZERO, expected, more)
-            return [call(b, "equal", found, expected), found]
-
-        def goes_on(done: Var, expected: Var) -> list[Atom]:
-            del expected
-            return [call(b, "logical_not", done)]
-
-        carried = [boolean, int32]
-        loop = (region(b, carried, goes_on), region(b, carried, attempt))
-        _, found = b.emit_while([const(boolean, False), ZERO], *loop)
-        b.emit_effect(ops.STORE, ticket, i, found)
-
-    func = make("tickets", [ArrayType(int32, 1)] * 2, write, 1)
-    counter, ticket = np.zeros(1, np.int32), np.zeros(COUNT, np.int32)
-    run(func, COUNT, [counter, ticket])
-    np.testing.assert_array_equal(np.sort(ticket), np.arange(COUNT))
-    assert counter[0] == COUNT
-    agree(func, [np.zeros(1, np.int32), np.zeros(9, np.int32)], 9)
-
-
 def printing(dtype: Scalar, pieces: tuple[str, str]) -> Func:
     def write(b: Builder, x: Var) -> None:
         i = b.emit(ops.TID, axis=0)
@@ -241,8 +88,10 @@ def test_printed_text_is_that_of_the_interpreter(
     values[:2] = dtype.limits if dtype.is_integer else [0, 1]
     interpreter.run(func, [values], 40)
     expected = capfd.readouterr().out
-    assert launch(func, [values], 40) == abi.STATUS_OK
+    assert launch(func, [values], 40, in_order=True) == abi.STATUS_OK
     assert capfd.readouterr().out == expected
+    assert launch(func, [values], 40) == abi.STATUS_OK
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(expected.splitlines())
     shown = [line.split(": ")[1] for line in expected.splitlines()]
     if dtype.is_float:
         assert {"inf", "-inf", "nan", "-0"} <= set(shown)
@@ -253,7 +102,7 @@ def test_printed_text_is_that_of_the_interpreter(
 
 def test_the_sign_of_a_nan_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
     func, values = printing(float32, (" ", "\n")), np.array([-np.nan, np.nan], np.float32)
-    launch(func, [values], 2)
+    launch(func, [values], 2, in_order=True)
     assert capfd.readouterr().out == "0 nan\n1 nan\n"
 
 
@@ -291,7 +140,8 @@ def test_a_python_thread_can_read_the_output_of_one_point() -> None:
     os.dup2(write_end, 1)
     os.close(write_end)
     try:
-        run(make("counting", [ArrayType(int32, 1)], write), 1, [np.array([COUNT], np.int32)])
+        counting = make("counting", [ArrayType(int32, 1)], write)
+        run_on_host(counting, 1, [np.array([COUNT], np.int32)])
     finally:
         os.dup2(before, 1)
         os.close(before)
@@ -315,7 +165,7 @@ def asserting() -> Func:
     return make("asserting", [ArrayType(float32, 1)] * 2, write, 1)
 
 
-SMALL = f'^assertion failed: small\n  File "{__file__}", line 1\n    """Atomics'
+SMALL = f'^assertion failed: small\n  File "{__file__}", line 1\n    """Printed'
 
 
 @pytest.mark.parametrize("points", [1, 10_000])
@@ -359,8 +209,19 @@ def test_torch_operators_report_assertions() -> None:
 def test_jax_functions_report_assertions() -> None:
     function = jax_kernel(kernel_of(asserting()))
     assert np.asarray(function(np.full(3, 2.0, np.float32))[0]).tolist() == [4.0, 4.0, 4.0]
+    bad = np.array([1.0, 200.0], np.float32)
+    if jax.default_backend() == "cpu":
+        with pytest.raises(JaxRuntimeError, match="assertion failed: small"):
+            np.asarray(function(bad)[0])
+        return
+    # A GPU has queued the run when the call returns: what waits next, or runs next, reports it.
+    jax.block_until_ready(function(bad))
+    with pytest.raises(KernelAssertionError, match="assertion failed: small"):
+        kc.synchronize()
+    jax.block_until_ready(function(bad))
     with pytest.raises(JaxRuntimeError, match="assertion failed: small"):
-        np.asarray(function(np.array([1.0, 200.0], np.float32))[0])
+        jax.block_until_ready(function(np.ones(2, np.float32)))
+    assert np.asarray(function(np.ones(2, np.float32))[0]).tolist() == [1.0, 1.0]
 
 
 def test_messages_are_no_dead_code() -> None:
@@ -384,6 +245,6 @@ def test_batches_print_and_count_per_instance(capfd: pytest.CaptureFixture[str])
 
     func = batch(make("largest", [ArrayType(int32, 1)] * 2, write, 1), [True, True])
     x = np.array([[3, 1], [4, 9]], np.int32)
-    _, largest = agree(func, [x, np.zeros((2, 1), np.int32)], [2, 2])
+    _, largest = agree(func, [x, np.zeros((2, 1), np.int32)], [2, 2], in_order=True)
     assert largest.tolist() == [[3], [9]]
     assert capfd.readouterr().out == "3;1;4;9;" * 2
