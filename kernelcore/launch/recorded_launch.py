@@ -189,7 +189,7 @@ class Launch:
         return None if made is None else made.__call__
 
     def _queued(self, executable: Executable) -> Callable[[], bool] | None:
-        """What queues the launch on the GPU of its arrays, and does nothing where they have moved."""
+        """What queues the launch on the GPU of its arrays, unless they are elsewhere by then."""
         options, params = self._options, self.params
         assert self.dim is not None
         assert params is not None

@@ -64,6 +64,10 @@ class Source:
         """Whether ``atom`` has one value in the whole launch, which its start can compute."""
         return isinstance(atom, Const) or atom in self.uniform
 
+    def axes_of(self, eqn: Eqn) -> set[int]:
+        """The launch axes that choose the element that ``eqn`` loads."""
+        return {self.axis[i] for i in element_indices(eqn) if i in self.axis}
+
     def _is_constant(self, eqn: Eqn) -> bool:
         """Whether ``eqn`` loads from an array that the kernel never writes."""
         return eqn.op.kind is OpKind.LOAD and not self.accesses.has(eqn.inputs[0], *WRITES)
@@ -93,8 +97,7 @@ class Source:
         if type_.components or is_narrow(type_.dtype) or not self._is_element(eqn, loop):
             return None
         rank = self.func.rank
-        axes = frozenset(self.axis[i] for i in element_indices(eqn) if i in self.axis)
-        axes &= {rank - 2, rank - 1}
+        axes = frozenset(self.axes_of(eqn) & {rank - 2, rank - 1})
         sliced = self._slice(eqn, loop)
         return None if len(axes) == 2 or sliced is None else Addition(eqn, loop, axes, *sliced)
 

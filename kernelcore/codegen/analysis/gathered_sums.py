@@ -13,6 +13,10 @@ Code runs a piece of the grid at a time: rows, or a part of one row. First all t
 run the kernel without these additions, and keep what these need in memory. Then the additions run
 as kernels of their own over other grids, in which each element belongs to one thread. Every element
 gets what the threads of a piece add to it, in the order of the threads, as one total.
+
+The grid of an addition has two axes, either of which may be the last one, along which lanes lie.
+Where ``ct_a[i, k] += g[i, j] * b[k, j]`` is summed over ``j``, lanes along ``i`` share ``b[k, j]``.
+Elements of ``g``, kept or copied in columns, are adjacent for them.
 """
 
 from __future__ import annotations
@@ -65,16 +69,31 @@ class GatheredSum:
     """Additions of one loop whose elements the same launch axis decides.
 
     Attributes:
-        func: The kernel that makes them for a piece. The last one of its launch axes goes through
-            the iterations of the loop, in the order of its index; the one before is ``axis``.
+        func: The kernel that makes them for a piece. One of its launch axes goes through the
+            iterations of the loop, in the order of its index; the other one is ``axis``.
         axis: The launch axis of the threads that the elements of a thread here belong to; None if
             all threads of a piece add to the same elements.
+        is_last: Whether ``axis`` is the last one, which then starts with the piece.
         bounds: Those of the loop, the same in all threads.
     """
 
     func: Func
     axis: int | None
+    is_last: bool
     bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the threads of a piece keep.
+
+    Attributes:
+        var: The value.
+        in_columns: Whether the values of one column are adjacent, in place of those of a row.
+    """
+
+    var: Var
+    in_columns: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +103,7 @@ class GatheredSums:
     Attributes:
         func: The kernel.
         first: It without the gathered additions; None if nothing is left to do.
-        kept: Arrays of rows and columns that hold what ``first`` computes for ``sums``; they are
+        kept: The arrays of two axes that hold what ``first`` computes for ``sums``; they are
             parameters of both behind those of ``func``.
         piece: Their further parameters.
         sums: The additions.
@@ -92,7 +111,7 @@ class GatheredSums:
 
     func: Func
     first: Func | None
-    kept: tuple[Var, ...]
+    kept: Mapping[Kept, Var]
     piece: Piece
     sums: tuple[GatheredSum, ...]
 
@@ -104,7 +123,7 @@ class GatheredSums:
     @property
     def params(self) -> tuple[Var, ...]:
         """The parameters of these kernels."""
-        return (*self.func.params, *self.kept, *self.piece.params)
+        return (*self.func.params, *self.kept.values(), *self.piece.params)
 
     @property
     def arrays(self) -> tuple[Var, ...]:
@@ -118,8 +137,16 @@ class GatheredSums:
         return tuple(dict.fromkeys(s.bounds for s in self.sums))
 
 
-def gathered_sums(func: Func) -> GatheredSums | None:
-    """``func``, which has a plan of its accumulations, with all sums gathered that can be."""
+def gathered_sums(
+    func: Func, is_better: Callable[[Func, Func], bool] = lambda one, other: False
+) -> GatheredSums | None:
+    """``func``, which has a plan of its accumulations, with all sums gathered that can be.
+
+    Args:
+        func: A kernel.
+        is_better: Whether lanes suit the first kernel of an addition better than the second one;
+            without a preference the loop is the last axis.
+    """
     if func.rank < 2:
         return None
     source = Source(func)
@@ -129,20 +156,54 @@ def gathered_sums(func: Func) -> GatheredSums | None:
             found.setdefault((loop, addition.axes), []).append(addition)
     if not found:
         return None
-    additions = [a for group in found.values() for a in group]
-    kept = tuple(dict.fromkeys(v for a in additions for v in a.kept))
-    gathering = _Gathering(source, kept)
-    first = gathering.first({a.eqn for a in additions})
-    sums = tuple(gathering.sum(group) for group in found.values())
-    return GatheredSums(func, first, tuple(gathering.array_of.values()), gathering.piece, sums)
+    groups = list(found.values())
+    sides = [_Side(source, g, is_last) for g in groups for is_last in (False, True)]
+    trial = _Gathering(source, sides)
+
+    def chosen(group: Sequence[Addition]) -> _Side:
+        loop_last, axis_last = (_Side(source, group, is_last) for is_last in (False, True))
+        turns = axis_last.axis is not None and is_better(
+            trial.sum(axis_last).func, trial.sum(loop_last).func
+        )
+        return axis_last if turns else loop_last
+
+    sides = [chosen(group) for group in groups]
+    gathering = _Gathering(source, sides)
+    first = gathering.first({a.eqn for group in groups for a in group})
+    sums = tuple(map(gathering.sum, sides))
+    return GatheredSums(func, first, gathering.array_of, gathering.piece, sums)
+
+
+class _Side:
+    """Additions of one loop with an order of their launch axes.
+
+    Attributes:
+        group: The additions.
+        axis: The launch axis that decides their elements, if one does.
+        is_last: Whether ``axis`` comes behind the loop.
+        kept: What they need of the threads of a piece.
+    """
+
+    def __init__(self, source: Source, group: Sequence[Addition], is_last: bool) -> None:
+        rank = source.func.rank
+        self.group, self.is_last = group, is_last
+        self.axis = next(iter(group[0].axes), None)
+        in_columns = is_last and self.axis == rank - 2
+        found = [v for a in group for v in a.kept]
+        if in_columns:
+            # Elements of a row, which these lanes would gather, are copied, too.
+            loads = (e for a in group for e in a.outside if e.op.kind is OpKind.LOAD)
+            found += [e.out for e in loads if source.axes_of(e) >= {rank - 2, rank - 1}]
+        self.kept = {v: Kept(v, in_columns) for v in found}
 
 
 class _Gathering:
     """Makes the kernels of a piece."""
 
-    def __init__(self, source: Source, kept: Sequence[Var]) -> None:
+    def __init__(self, source: Source, sides: Sequence[_Side]) -> None:
         self.source, func = source, source.func
-        self.array_of = {v: _kept_array(v) for v in kept}
+        kept = dict.fromkeys(k for side in sides for k in side.kept.values())
+        self.array_of = {k: _kept_array(k.var) for k in kept}
         leading = tuple(Var(int32, f"launch_index{axis}") for axis in range(func.rank - 2))
         rows, columns = (
             (Var(int32, f"first_{what}"), Var(int32, f"{what}_end")) for what in ("row", "column")
@@ -156,10 +217,10 @@ class _Gathering:
         name = f"{func.name}_{name}"
         return dce(replace(func, name=name, body=body, grid_rank=grid_rank, param_locs=()))
 
-    def places(self, builder: Builder, index: Sequence[Atom]) -> list[Atom]:
-        """Where the kept values of the thread with ``index`` on the last two axes are."""
-        starts = (self.piece.rows[0], self.piece.columns[0])
-        return [builder.emit(sub.op, i, start) for i, start in zip(index, starts, strict=True)]
+    def place(self, kept: Kept, places: Sequence[Atom]) -> tuple[Atom, ...]:
+        """The array of ``kept`` and its indices for the thread at ``places`` of the piece."""
+        row, column = places
+        return (self.array_of[kept], *((column, row) if kept.in_columns else (row, column)))
 
     def first(self, gathered: Collection[Eqn]) -> Func | None:
         """The kernel without the additions ``gathered``, which keeps what these need."""
@@ -167,25 +228,35 @@ class _Gathering:
         for eqn in func.body.eqns:
             builder.append(_without(eqn, gathered))
         if self.array_of:
-            last = (func.rank - 2, func.rank - 1)
-            places = self.places(builder, [builder.emit(TID, axis=axis) for axis in last])
-            for var, array in self.array_of.items():
-                builder.emit_effect(STORE, array, *places, var)
+            starts = {func.rank - 2: self.piece.rows[0], func.rank - 1: self.piece.columns[0]}
+            places = [
+                builder.emit(sub.op, builder.emit(TID, axis=axis), start)
+                for axis, start in starts.items()
+            ]
+            for kept in self.array_of:
+                builder.emit_effect(STORE, *self.place(kept, places), kept.var)
         made = self.kernel("first", builder.eqns, func.grid_rank)
         return made if any(e.op.kind in WRITES for e in walk_eqns(made.body)) else None
 
-    def sum(self, group: Sequence[Addition]) -> GatheredSum:
-        """The kernel that makes the additions ``group`` of one loop for a piece."""
-        source, loop, builder = self.source, group[0].loop, Builder()
-        rank, axis = source.func.rank, next(iter(group[0].axes), None)
-        index = [*self.piece.leading, Var(int32, "row"), Var(int32, "column")]
+    def sum(self, side: _Side) -> GatheredSum:
+        """The kernel that makes the additions of ``side`` for a piece."""
+        source, group, builder = self.source, side.group, Builder()
+        rank, axis, loop = source.func.rank, side.axis, group[0].loop
+        index: list[Atom] = [*self.piece.leading, Var(int32, "row"), Var(int32, "column")]
         bounds = {rank - 2: self.piece.rows, rank - 1: self.piece.columns}
+        starts = {at: first for at, (first, _) in bounds.items()}
+        # Places in the piece that are known without its start.
+        known: dict[int, Atom] = {}
         if axis is not None:
             del bounds[axis]
-            index[axis] = builder.emit(TID, axis=0, name=index[axis].name)
+            index[axis] = builder.emit(TID, axis=int(side.is_last))
+        if axis is not None and side.is_last:
+            known[axis] = index[axis]
+            index[axis] = builder.emit(add.op, index[axis], starts[axis])
         env: dict[Var, Atom] = {var: index[at] for var, at in source.axis.items()}
-        place = builder.emit(TID, axis=2 - len(bounds))
+        place = builder.emit(TID, axis=0 if side.is_last else 2 - len(bounds))
         needed = {e for a in group for e in a.outside if e.op.kind is not OpKind.TID}
+        needed -= {e for e in needed if e.out in side.kept}
         outside = [e for e in source.func.body.eqns if e in needed]
         for eqn in outside:
             if source.is_uniform(eqn.out):
@@ -202,9 +273,12 @@ class _Gathering:
 
         def values(totals: Sequence[Atom]) -> list[Atom]:
             """The ``totals`` with what the thread ``index`` adds."""
-            kept = dict.fromkeys(v for a in group for v in a.kept)
-            places = self.places(builder, index[-2:]) if kept else []
-            env.update({v: builder.emit(LOAD, self.array_of[v], *places) for v in kept})
+            places = [
+                known.get(at) or builder.emit(sub.op, index[at], start)
+                for at, start in (starts.items() if side.kept else ())
+            ]
+            for var, kept in side.kept.items():
+                env[var] = builder.emit(LOAD, *self.place(kept, places))
             for eqn in body:
                 builder.append(clone_eqn(eqn, env))
             found = list(totals)
@@ -214,7 +288,7 @@ class _Gathering:
                     found[at] = builder.emit(add.op, found[at], value)
             return found
 
-        loops = [(index[at], *bounds[at]) for at in sorted(bounds)]
+        loops = [(_var(index[at]), *bounds[at]) for at in sorted(bounds)]
         nothing = [_nothing(a[0].eqn) for a in elements.values()]
         totals = _looped(builder, loops, nothing, values)
         for (first, *_), total in zip(elements.values(), totals, strict=True):
@@ -223,7 +297,12 @@ class _Gathering:
             builder.emit(ATOMIC_ADD, array, *places, total, **first.eqn.attrs)
         start, stop, step = loop.inputs[:3]
         made = self.kernel("sums", builder.eqns, 3 - len(bounds))
-        return GatheredSum(made, axis, (start, stop, step))
+        return GatheredSum(made, axis, side.is_last, (start, stop, step))
+
+
+def _var(atom: Atom) -> Var:
+    assert isinstance(atom, Var)
+    return atom
 
 
 def _kept_array(var: Var) -> Var:

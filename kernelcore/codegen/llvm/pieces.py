@@ -20,7 +20,7 @@ from kernelcore.language.types import ArrayType, int32
 from kernelcore.passes.access.accumulation_plan import defining_eqns
 
 # Room in the frame for the kept values of a piece.
-KEPT_BYTES = 1 << 16
+KEPT_BYTES = 1 << 17
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40
 
@@ -65,8 +65,12 @@ def emit_pieces(
         if one.axis is not None:
             at = index[one.axis]
             size = rows if one.axis == len(dims) - 2 else columns
-            start = e.op(f"mul nuw nsw i64 {at}, {trip}")
-            end = e.op(f"mul nuw nsw i64 {e.op(f'add nuw nsw i64 {at}, {size}')}, {trip}")
+            if one.is_last:
+                e.effect(f"store i64 {size}, ptr {memory.address_at(e, grid, 8)}")
+                end = e.op(f"mul nuw nsw i64 {trip}, {size}")
+            else:
+                start = e.op(f"mul nuw nsw i64 {at}, {trip}")
+                end = e.op(f"mul nuw nsw i64 {e.op(f'add nuw nsw i64 {at}, {size}')}, {trip}")
         _call(e, symbol, (block, grid), (start, end))
     e.add_edge(position, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, %end"), piece, done)
@@ -85,19 +89,20 @@ def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:
     block = e.slot(f"[{size_bytes} x i8], align {abi.BLOCK_ALIGN_BYTES}")
     _copy(e, "%args", block, abi.layout(found.func.params)[1])
     kept = _kept(found)
-    room = KEPT_BYTES // sum(size for _, size in kept) if kept else _NO_LIMIT
-    for field, size in kept:
+    room = max(KEPT_BYTES // sum(size for _, size, _ in kept), 1) if kept else _NO_LIMIT
+    for field, size, _ in kept:
         values = e.slot(f"[{room * size} x i8], align {memory.CACHE_LINE_BYTES}")
         e.effect(f"store ptr {values}, ptr {memory.address_at(e, block, field.offset)}")
     return block, room
 
 
-def _kept(found: GatheredSums) -> list[tuple[abi.Field, int]]:
-    """The fields of the kept arrays, and the size of their elements in bytes."""
+def _kept(found: GatheredSums) -> list[tuple[abi.Field, int, bool]]:
+    """Of the kept arrays: field, size of an element in bytes, whether columns are adjacent."""
     fields, _ = abi.layout(found.params)
     start = len(found.func.params)
     mine = fields[start : start + len(found.kept)]
-    return [(f, _element_bytes(v)) for f, v in zip(mine, found.kept, strict=True)]
+    kept = zip(mine, found.kept.items(), strict=True)
+    return [(f, _element_bytes(array), k.in_columns) for f, (k, array) in kept]
 
 
 def _element_bytes(array: Var) -> int:
@@ -106,10 +111,12 @@ def _element_bytes(array: Var) -> int:
 
 
 def _grid(e: Emitter, one: GatheredSum, dims: Sequence[str], trips: str) -> str:
-    """The launch grid of ``one``, whose loop has ``trips`` iterations."""
+    """The launch grid of ``one``, whose loop has ``trips`` iterations; a piece adds its size."""
     grid = e.slot(f"[{abi.GRID_BYTES} x i8], align 8")
     _copy(e, "%grid", grid, abi.GRID_BYTES)
-    extents = [trips] if one.axis is None else [dims[one.axis], trips]
+    extents = [trips]
+    if one.axis is not None and not one.is_last:
+        extents = [dims[one.axis], trips]
     for axis, extent in enumerate(extents):
         e.effect(f"store i64 {extent}, ptr {memory.address_at(e, grid, 8 * axis)}")
     return grid
@@ -137,10 +144,11 @@ def _describe(
 ) -> None:
     """Write the bounds of a piece, and the form of the kept arrays, into the argument ``block``."""
     fields, _ = abi.layout(found.params)
-    for field, element in _kept(found):
-        row = e.op(f"mul nuw nsw i64 {size[1]}, {element}")
+    for field, element, in_columns in _kept(found):
+        shape = size[::-1] if in_columns else size
+        row = e.op(f"mul nuw nsw i64 {shape[1]}, {element}")
         places = [field.shape_offset(a) for a in (0, 1)] + [field.stride_offset(a) for a in (0, 1)]
-        for place, word in zip(places, (*size, row, str(element)), strict=True):
+        for place, word in zip(places, (*shape, row, str(element)), strict=True):
             e.effect(f"store i64 {word}, ptr {memory.address_at(e, block, place)}")
     ends = [e.op(f"add nuw nsw i64 {at}, {n}") for at, n in zip(index[-2:], size, strict=True)]
     words = (*index[:-2], index[-2], ends[0], index[-1], ends[1])

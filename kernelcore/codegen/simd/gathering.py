@@ -8,7 +8,7 @@ from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sum
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import SLOW, is_dense, moving_axes, rows_per_tile, work_in
-from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis
+from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, AddForm, OpKind
@@ -46,7 +46,7 @@ def choose_gathering(func: Func) -> Gathering | None:
 
     It decides the order in which threads add to an element, so it depends on ``func`` alone.
     """
-    found = gathered_sums(func)
+    found = gathered_sums(func, _is_better)
     if found is None or (found.first is not None and _adds_in_loops(found.first)):
         return None
     if _adds_to_rows(func):
@@ -72,6 +72,13 @@ def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
     if found.gang <= most or not adds_in_order(func):
         return found
     return replace(found, gang=most, tile_rows=rows_per_tile(func, most, host.float_lanes))
+
+
+def _is_better(one: Func, other: Func) -> bool:
+    """Whether lanes suit kernel ``one`` of an addition better than ``other``."""
+    if suits_lanes_better(one, other):
+        return True
+    return not suits_lanes_better(other, one) and _adds_to_rows(other) and not _adds_to_rows(one)
 
 
 def _adds_to_rows(func: Func) -> bool:

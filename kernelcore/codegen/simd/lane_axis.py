@@ -66,9 +66,12 @@ def other_axis(func: Func) -> OtherAxis | None:
         return None
     found = other_axes(func)
     best = min(found, key=lambda other: _cost(other.func), default=None)
-    if best is None or _cost(best.func) > (1 - _LEAST_SAVED) * _cost(func):
-        return None
-    return best if obstacle_to_gangs(best.func) is None else None
+    return best if best is not None and suits_lanes_better(best.func, func) else None
+
+
+def suits_lanes_better(func: Func, other: Func) -> bool:
+    """Whether gangs of ``func`` are worth choosing over those of ``other``, of the same work."""
+    return _cost(func) <= (1 - _LEAST_SAVED) * _cost(other) and obstacle_to_gangs(func) is None
 
 
 def other_axes(func: Func) -> list[OtherAxis]:

@@ -50,7 +50,7 @@ class Transfer:
     @property
     def symbol(self) -> str:
         verb = "add_rows" if self.adds else "write" if self.writes else "read"
-        words = ["kc", verb, self.dtype.name, str(self.gang)]
+        words = ["kc", verb, self.dtype.name, str(self.gang), f"by{self.width}"]
         marks = ((self.is_down, "down"), (self.is_regular, "regular"), (self.has_mask, "masked"))
         marks += ((self.prefetches, "prefetching"),)
         return ".".join([*words, *(word for is_so, word in marks if is_so)])
