@@ -51,11 +51,13 @@ class DeviceMemory final : public Allocation {
     OutsideCaptures relaxed(device.driver());
     device.released().free_unused(device);
     DevicePointer found = 0;
+    // Atomic updates of smaller elements exchange the word that an element is in.
+    size_t words_bytes = (bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t) * sizeof(uint32_t);
     if (device.pool() != nullptr) {
-      check(allocate(stream, bytes, found), "cuMemAllocFromPoolAsync");
+      check(allocate(stream, words_bytes, found), "cuMemAllocFromPoolAsync");
     } else {
       kind_ = MemoryKind::kPlain;
-      check(device.driver().allocate(&found, bytes), "cuMemAlloc");
+      check(device.driver().allocate(&found, words_bytes), "cuMemAlloc");
     }
     data_ = reinterpret_cast<void*>(found);
   }

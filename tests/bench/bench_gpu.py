@@ -25,6 +25,7 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore.codegen import abi
+from kernelcore.codegen.gpu import tiles
 from kernelcore.ir.core import Func
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.pipeline import optimize
@@ -56,7 +57,7 @@ def bandwidth() -> bool:
     """saxpy of many points, which moves three arrays, against a copy, which moves two."""
     case = CASES[0]
     data = case.data(SAXPY_POINTS)
-    run, arrays = prepared(optimize(case.make(kc).func), data)
+    run, arrays = prepared(optimize(case.make(kc).func), data, tiles.POINTS)
     milliseconds = timed(run)
     read_back(arrays)
     case.check(data.outputs, data, "the GPU")
@@ -130,8 +131,13 @@ def launch_overhead() -> bool:
     return us <= MOST_LAUNCH_US
 
 
-def prepared(func: Func, data: Data) -> tuple[Callable[[], None], list[driver.Buffer]]:
-    """What launches ``func`` on copies of its arrays, and these in order."""
+def prepared(
+    func: Func, data: Data, points: int = 1
+) -> tuple[Callable[[], None], list[driver.Buffer]]:
+    """What launches ``func`` on copies of its arrays, and these in order.
+
+    A thread has so many ``points``, as in launches of kernelcore: several of large grids.
+    """
     arrays: dict[int, driver.Buffer] = {}
     for arg in data.args:
         if isinstance(arg, np.ndarray):
@@ -147,7 +153,7 @@ def prepared(func: Func, data: Data) -> tuple[Callable[[], None], list[driver.Bu
         (ctypes.c_char * len(block)).from_buffer(block),
         *(grid, ctypes.c_int64(0), ctypes.c_int64(total)),
     ]
-    kernel, blocks = gpu.load(func), -(-total // THREADS)
+    kernel, blocks = gpu.load(func), -(-total // (THREADS * points))
     return lambda: driver.launch(kernel, blocks, THREADS, parameters), list(arrays.values())
 
 

@@ -82,7 +82,8 @@ class Buffer:
     def __init__(self, address: int, size: int) -> None:
         self.host, self.size = address, size
         pointer = ctypes.c_uint64()
-        call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(size, 1)))
+        # Whole words, which atomic updates of smaller elements exchange.
+        call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(size + 3 & ~3, 4)))
         self.device = pointer.value
         if size:
             source, count = ctypes.c_void_p(address), ctypes.c_size_t(size)
