@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def processes(count: int, program: Sequence[str] = PROGRAM) -> list[subprocess.P
     }
     ranks = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
     return [start(program, **known, **dict.fromkeys(ranks, str(rank))) for rank in range(count)]
+
+
+def outputs(started: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """What ``processes`` print; if one fails, the others are ended, as mpirun does."""
+
+    def output(process: subprocess.Popen[str]) -> str:
+        text = process.communicate(timeout=120)[0]
+        if process.returncode != 0:
+            for other in started:
+                other.kill()
+        return text
+
+    with ThreadPoolExecutor(len(started)) as threads:
+        return list(threads.map(output, started))
 
 
 def test_examples_agree_with_one_process() -> None:
@@ -82,7 +97,7 @@ while True:
 @pytest.mark.parametrize("where", ["main", "thread"])
 def test_an_exception_in_one_process_ends_all(where: str) -> None:
     started = processes(2, [sys.executable, "-c", FAILING, where])
-    text = "\n".join(process.communicate(timeout=120)[0] for process in started)
+    text = "\n".join(outputs(started))
     ended = time.time()
     assert all(process.returncode != 0 for process in started)
     assert "ValueError: rank 1 has failed" in text
