@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kernelcore.autograd.records import CopyRecord, LaunchRecord, Record, Records, record_at
 from kernelcore.base import native
@@ -17,48 +19,92 @@ from kernelcore.runtime.array.gradient import Retention
 from kernelcore.runtime.call_site import whole_line
 from kernelcore.runtime.hooks import capture_sink
 
-# Only launches that are not seen to store all elements need the compiler's front end.
+# Passes without retained arrays do not need the compiler's front end.
 if TYPE_CHECKING:
     from kernelcore.passes.access import effects
 else:
     effects = Deferred("kernelcore.passes.access.effects")
 
 
+def retaining(arrays: Iterable[Array]) -> list[Array]:
+    """The arrays that own gradients of ``arrays`` in which a pass has retained cotangents."""
+    owners = dict.fromkeys(array.gradient_owner for array in arrays)
+    return [owner for owner in owners if owner.retention is not None]
+
+
+def undo(owners: Sequence[Array], cleared: Collection[Array]) -> None:
+    """Take retained cotangents out of the gradients of ``owners``, where nothing was written since.
+
+    Args:
+        owners: Arrays of ``retaining``.
+        cleared: Those whose gradients the pass is going to clear.
+
+    Raises:
+        KernelGradError: In a capture, whose replays cannot tell; or a part of a gradient may have
+            been written since, and another one not.
+    """
+    for owner in owners:
+        found, owner.retention = owner.retention, None
+        if found is None or found.gradient is not owner.grad or owner in cleared:
+            continue
+        if capture_sink() is not None:
+            raise _captured()
+        _undo(found)
+
+
+def _undo(found: Retention) -> None:
+    now, after, before = (_bits(a) for a in (found.gradient, found.after, found.before))
+    is_same = np.all(now == after, axis=-1)
+    is_retained = np.any(after != before, axis=-1)
+    if found.gradient.version == found.version:
+        # Other libraries write elements without a change of version.
+        items = np.where(is_same[:, None], before, now)
+        values = found.before.numpy()
+        found.gradient.assign(items.reshape(-1).view(values.dtype).reshape(values.shape))
+    elif np.any(is_retained) and np.all(is_same[is_retained]) and not np.all(is_same):
+        raise KernelGradError(
+            "backward: a part of a gradient was written after a pass had retained cotangents in "
+            "other elements",
+            remedy="zero the gradient before you write cotangents, or give them as grads",
+        )
+
+
+def _bits(array: Array) -> np.ndarray:
+    """A row of bytes per element."""
+    values = np.ascontiguousarray(array.numpy())
+    return values.reshape(-1).view(np.uint8).reshape(values.size, -1)
+
+
+def _captured() -> KernelGradError:
+    return KernelGradError(
+        "backward: a replay of this pass would start from the gradients that the one before "
+        "retained",
+        remedy="give loss or grads, or set retain_grad of the arrays to False",
+    )
+
+
 class RetainedGradients:
-    """Copies of gradients from before a backward pass clears them, which it puts back in the end.
+    """Copies of cotangents from before a backward pass clears them, written to ``grad`` at its end.
 
     The pass computes with the gradients as it does without them.
 
     Args:
         arrays: The arrays with ``retain_grad`` that the tape wrote.
         records: Those of the tape.
+        is_seeded: Whether the pass starts from a loss or cotangents that are given.
+
+    Raises:
+        KernelGradError: In a capture, whose replays would take the copies for cotangents.
     """
 
-    def __init__(self, arrays: Sequence[Array], records: Records) -> None:
+    def __init__(self, arrays: Sequence[Array], records: Records, *, is_seeded: bool) -> None:
+        if arrays and not is_seeded and capture_sink() is not None:
+            raise _captured()
         self.arrays = arrays
         self._records = records
-        # The owners of gradients, parts of these by place, and copies; the latest write is first.
+        # By place (address, strides, layout): the owner, its part, and the copy. The latest write
+        # comes first.
         self._kept: dict[Hashable, tuple[Array, Array, Array]] = {}
-
-    def take_back(self) -> None:
-        """Restore what earlier passes left in the gradients, where nothing was written since.
-
-        Raises:
-            KernelGradError: In a capture, whose replays would take them for cotangents.
-        """
-        if self.arrays and capture_sink() is not None:
-            raise KernelGradError(
-                "backward: a replay of this pass would start from the gradients that the one "
-                "before retained",
-                remedy="give loss or grads, or set retain_grad of the arrays to False",
-            )
-        for owner in dict.fromkeys(array.gradient_owner for array in self.arrays):
-            found, owner.retention = owner.retention, None
-            if found is None or found.gradient is not owner.grad:
-                continue
-            if found.gradient.version == found.version:
-                for part, before in reversed(found.replaced):
-                    overwrite(part, before)
 
     def keep(self, number: int) -> None:
         """Copy the gradients that the backward pass of that record is about to clear.
@@ -90,26 +136,32 @@ class RetainedGradients:
                 return
             if _adds_to(record, gradient.span):
                 raise KernelGradError(
-                    f"{writer.label}: '{writer.name_of(array)}' retains its gradient, and it is "
-                    f"not seen that every element is stored, while {record.label} reads some",
+                    f"{writer.label}: '{writer.name_of(array)}' retains its gradient, but this "
+                    f"launch may leave elements unchanged that {record.label} read before it",
                     whole_line(writer.site),
                     "give the launch the part that it writes, such as states[t], and a thread for "
                     "each element; or set retain_grad to False",
                 )
 
-    def put(self) -> None:
-        """Put the copies into the gradients, those of the latest writes on top."""
-        replaced: dict[Array, list[tuple[Array, Array]]] = {}
+    def write(self) -> None:
+        """Write the copies to the gradients, those of the latest writes on top."""
+        owners = dict.fromkeys(owner for owner, _, _ in self._kept.values())
         is_captured = capture_sink() is not None
-        for owner, part, kept in reversed(self._kept.values()):
-            parts = replaced.setdefault(owner, [])
-            if not is_captured:
-                parts.append((part, snapshot(part)))
+        before = {owner: snapshot(_whole(owner)) for owner in owners if not is_captured}
+        for _, part, kept in reversed(self._kept.values()):
             overwrite(part, kept)
-        for owner, parts in replaced.items():
-            whole = owner.grad
-            assert whole is not None
-            owner.retention = None if is_captured else Retention(whole, whole.version, parts)
+        for owner in owners:
+            whole = _whole(owner)
+            owner.retention = (
+                None
+                if is_captured
+                else Retention(whole, whole.version, before[owner], snapshot(whole))
+            )
+
+
+def _whole(owner: Array) -> Array:
+    assert owner.grad is not None
+    return owner.grad
 
 
 def _place(gradient: Array) -> Hashable:
@@ -121,7 +173,7 @@ def _stores_all(record: Record, array: Array) -> bool:
     if not isinstance(record, LaunchRecord):
         return True
     func, dim = record.kernel.func, record.dim
-    grid = (dim,) if isinstance(dim, int) else tuple(dim)
+    grid = tuple(dim) if isinstance(dim, Sequence) else (int(dim),)
     accesses = effects.AccessMap(func)
     return any(
         accesses.covers_grid(func.params[i]) and grid == array.shape

@@ -20,7 +20,7 @@ from kernelcore.autograd.records import (
     Records,
     record_at,
 )
-from kernelcore.autograd.retained import RetainedGradients
+from kernelcore.autograd.retained import RetainedGradients, retaining, undo
 from kernelcore.autograd.visualize import LANGUAGES, graph_text
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
@@ -265,13 +265,15 @@ class Tape:
         self._wait_for_launches()
         is_seeded = loss is not None or grads is not None
         kept = [array for array in written if array.retain_grad]
-        retained = RetainedGradients(kept, self._records)
-        if not is_seeded:
-            retained.take_back()
+        retained = RetainedGradients(kept, self._records, is_seeded=is_seeded)
         for array in retained.arrays:
             # Launches that native code recorded become LaunchRecords, at which it stops.
             self._memory.writers(array)
-        cotangents = Cotangents(grads or {}, written if is_seeded else ())
+        owners = retaining(self._arrays)
+        cotangents = Cotangents(grads or {}, (*written, *owners) if is_seeded else ())
+        # Views are cleared in part.
+        whole = {array for array in written if array is array.gradient_owner}
+        undo(owners, whole if is_seeded else ())
         if is_seeded:
             _clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
@@ -285,7 +287,7 @@ class Tape:
                 left -= 1
                 retained.keep(left)
                 record_at(self._records, left).backward(self._memory.writers)
-        retained.put()
+        retained.write()
 
     def _note_streams(self, record: Record) -> None:
         """Keep the current streams of the GPUs that hold arrays of ``record``."""

@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from kernelcore.runtime.array.array import Array
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Retention:
-    """The parts of the gradient of an array in which a backward pass put retained cotangents.
+    """What a backward pass has retained in the gradient of an array.
 
     Attributes:
         gradient: The whole gradient.
         version: Its version after that.
-        replaced: Each part, in the order in which they were written, and a copy from before.
+        before: A copy of what the pass had left there.
+        after: A copy with the cotangents that were retained.
     """
 
     gradient: Array
     version: int
-    replaced: list[tuple[Array, Array]]
+    before: Array
+    after: Array
 
 
 class GradientMemory(ElementMemory):
@@ -94,10 +96,12 @@ class GradientMemory(ElementMemory):
         ``grad``: the gradient with respect to the values that were stored last. All other gradients
         are the same as without. Additions by ``atomic_add`` store nothing.
 
-        A launch counts as storing all elements that it was given. Where it is not seen to, and
-        some may be read before, the pass raises a KernelGradError: give the launch a view of the
-        part that it writes, such as ``states[t]``. A pass without loss and ``grads`` starts from
-        what the one before had left, unless ``grad`` was written since.
+        The whole argument of a launch counts as stored. If the compiler cannot prove that every
+        element is, and an earlier recorded launch reads the array, the pass raises a
+        KernelGradError: give the launch a view of the part that it writes, such as ``states[t]``.
+
+        The next backward pass of any Tape that recorded the array first takes retained values out
+        of ``grad`` again, where nothing was written since.
 
         It stays False in arrays of integers and bools, which have no gradient.
         """
