@@ -10,8 +10,9 @@ namespace kernelcore::cuda {
 namespace {
 
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
-// Of large grids, threads take so many points (codegen/gpu/tiles.py), where the device is filled so
-// many times all the same: the last blocks to run then leave little of it idle.
+// Large grids have one thread for kPointsPerThread points (POINTS in codegen/gpu/tiles.py) if their
+// blocks fill the device kLeastWaves times all the same: the last ones to run then leave little of
+// it idle. Figures: docs/decisions/280.
 constexpr int64_t kPointsPerThread = 4;
 constexpr int64_t kLeastWaves = 8;
 

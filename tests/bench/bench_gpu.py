@@ -136,7 +136,7 @@ def prepared(
 ) -> tuple[Callable[[], None], list[driver.Buffer]]:
     """What launches ``func`` on copies of its arrays, and these in order.
 
-    A thread has so many ``points``, as in launches of kernelcore: several of large grids.
+    Each thread runs ``points`` points, as in kernelcore's launches of large grids.
     """
     arrays: dict[int, driver.Buffer] = {}
     for arg in data.args:

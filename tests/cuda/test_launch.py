@@ -227,7 +227,7 @@ def test_commands_keep_where_they_run(driver: FakeDriver) -> None:
     assert found[1][1].startswith("own")
 
 
-def test_repeated_commands_take_the_short_way(driver: FakeDriver) -> None:
+def test_repeated_commands_use_the_fast_path(driver: FakeDriver) -> None:
     x, y = numbers(4), numbers(4)
     command = kc.launch(saxpy, 4, [x, 1.0], [x], record_cmd=True)
     assert command is not None
@@ -238,7 +238,7 @@ def test_repeated_commands_take_the_short_way(driver: FakeDriver) -> None:
     with kc.ScopedStream(own):
         command.launch()
     assert driver.calls("cuLaunchKernel")[-1].split()[4].startswith("own")
-    # Arrays that lie elsewhere, another device asked for, and a Tape take the long way.
+    # Arrays that lie elsewhere, and captures, do not use it.
     command.set_params([y.to("cpu"), 1.0, y.to("cpu")])
     for _ in range(3):
         command.launch()

@@ -13,6 +13,7 @@ from kernelcore.codegen.gpu import tiles
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
 from tests.device import engine
+from tests.helpers.environment import ROOT
 
 THREADS = 32
 TILE = THREADS * tiles.POINTS
@@ -38,6 +39,17 @@ def summed(x: kc.array(dtype=float), total: kc.array(dtype=float)):
 
 
 @kc.kernel
+def elaborate(x: kc.array(dtype=kc.float64), z: kc.array(dtype=kc.float64)):
+    v = x[kc.tid()]
+    z[kc.tid()] = kc.sin(v) * kc.exp(v) + kc.tanh(v) * kc.log(1.0 + v * v) + kc.cos(v)
+
+
+@kc.kernel
+def vectors(x: kc.array(dtype=kc.vec3), z: kc.array(dtype=kc.vec3)):
+    z[kc.tid()] = 2.0 * x[kc.tid()]
+
+
+@kc.kernel
 def constant(z: kc.array(dtype=float)):
     z[kc.tid()] = 1.0
 
@@ -46,9 +58,15 @@ def func_of(kernel: kc.Kernel) -> Func:
     return optimize(kernel.func)
 
 
-def test_points_of_straight_code_that_loads_are_taken_together() -> None:
-    taken = {k.name: tiles.takes_several(func_of(k)) for k in (mixed, transposed, summed, constant)}
-    assert taken == {"mixed": True, "transposed": True, "summed": False, "constant": False}
+def test_points_of_short_straight_code_that_loads_scalars_are_taken_together() -> None:
+    kernels = (mixed, transposed, summed, elaborate, vectors, constant)
+    taken = [k.name for k in kernels if tiles.is_memory_bound(func_of(k))]
+    assert taken == ["mixed", "transposed"]
+
+
+def test_launches_reckon_with_as_many_points() -> None:
+    source = (ROOT / "csrc" / "cuda" / "kernel.cc").read_text()
+    assert f"kPointsPerThread = {tiles.POINTS};" in source
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5])

@@ -181,7 +181,7 @@ def _global(e: Emitter, pointer: str) -> str:
 def _emit_points(e: Emitter, func: Func, order: Order) -> None:
     """The body for every grid point of one thread; two bodies where strides of arrays matter."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
-    if order is Order.ANY and tiles.takes_several(func):
+    if order is Order.ANY and tiles.is_memory_bound(func):
         _emit_tiles(e, func, dims)
         return
     first = _first_point(e, order)

@@ -1,9 +1,10 @@
 """Several points of a thread at once: code of kernels that wait for memory.
 
-A thread that has one point at a time asks for few bytes and waits. Where points are short straight
-code, a thread takes ``POINTS`` of them, and each operation is emitted for all of them before the
-next one: their loads are under way together. A block takes a tile of adjacent points; those of a
-thread lie ``ntid`` apart, so that the threads of a warp have adjacent ones.
+A thread that has one point at a time asks for few bytes and waits. If the points of a kernel are
+short straight code, a thread takes ``POINTS`` of them, and each operation is emitted for all of
+them before the next one: their loads are under way together. A block takes a tile of adjacent
+points; those of a thread lie ``ntid`` apart, so that the threads of a warp have adjacent ones.
+docs/decisions/280 has the figures.
 
 Points of a GPU run in any order and at once, so that nothing is said of the order of their loads
 and stores.
@@ -13,24 +14,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.gpu.warp_reduction import wide_register
 from kernelcore.codegen.llvm import exits
 from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.simd.cost_model import work_in
 from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import REPEATABLE, OpKind
 from kernelcore.ir.walk import clone_eqn
+from kernelcore.language.types import ArrayType
 
+# The launcher has the same number (``kPointsPerThread`` in csrc/cuda/kernel.cc).
 POINTS = 4
-# Longer code hides the time of its loads by itself, and four times as much takes registers.
-MAX_EQNS = 64
-_STREAMED = REPEATABLE | {OpKind.LOAD, OpKind.STORE}
+# The most equations and instructions of a point: more take so many registers, four times, that the
+# device holds fewer threads.
+MAX_EQNS, MAX_INSTRUCTIONS = 64, 200
+_STRAIGHT_KINDS = REPEATABLE | {OpKind.LOAD, OpKind.STORE}
 
 
-def takes_several(func: Func) -> bool:
-    """Whether the points of ``func`` are short straight code that loads elements."""
+def is_memory_bound(func: Func) -> bool:
+    """Whether the points of ``func`` are short straight code that loads scalars."""
     eqns = func.body.eqns
     kinds = {eqn.op.kind for eqn in eqns}
-    return len(eqns) <= MAX_EQNS and OpKind.LOAD in kinds and kinds <= _STREAMED
+    if len(eqns) > MAX_EQNS or OpKind.LOAD not in kinds or not kinds <= _STRAIGHT_KINDS:
+        return False
+    # Loads of vectors are wider, and have code for packed arrays.
+    if any(isinstance(p.type, ArrayType) and p.type.components for p in func.params):
+        return False
+    return work_in(eqns, lane_strides(func), ()).instructions <= MAX_INSTRUCTIONS
 
 
 def emit(
@@ -43,7 +54,7 @@ def emit(
 
     Args:
         e: The emitter.
-        func: A kernel that ``takes_several``.
+        func: A kernel that ``is_memory_bound``.
         point_at: Emits the launch index at a position.
         one_by_one: Emits the body for positions from one on with a step between them.
     """
@@ -51,7 +62,7 @@ def emit(
     thread, block = (wide_register(e, name) for name in ("tid.x", "ctaid.x"))
 
     def first_of(points: str) -> str:
-        """The first position of the thread where a block has so many ``points``."""
+        """The first position of the thread if a block has ``points`` positions."""
         number = e.op(f"add i64 {e.op(f'mul i64 {block}, {points}')}, {thread}")
         return e.op(f"add i64 %begin, {number}")
 
