@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

@@ -11,7 +11,7 @@ import pytest
 from kernelcore.codegen.target import cpu
 from kernelcore.explain.html import instructions
 from kernelcore.passes.pipeline import optimize
-from tests.explain.test_explain import chained, row_sums, saxpy
+from tests.explain.test_explain import chained, line_of, row_sums, saxpy, squared
 from tests.helpers.patterns.loops import dynamic_product, loop_with_break
 from tests.helpers.patterns.memory import in_place_in_loop, tv_stencil
 
