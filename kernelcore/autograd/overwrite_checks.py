@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore._native import ArrayMemory
-from kernelcore.autograd.records import LaunchRecord, Record, Records, record_at
+from kernelcore.autograd.records import FuncRecord, LaunchRecord, Record, Records, record_at
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
 from kernelcore.launch.array_ops import copy_of
@@ -38,6 +38,9 @@ class RecordedMemory:
             KernelGradError: Naming the array.
         """
         fault = self.known.fault([*record.inputs], [*record.outputs])
+        if isinstance(record, FuncRecord) and fault is not None and fault[0] != "alias":
+            # Its outputs were written before it is recorded.
+            fault = self.known.fault([a for a in record.inputs if a not in {*record.outputs}], [])
         if fault is not None:
             reason, array = fault
             name = record.name_of(array)

@@ -185,10 +185,15 @@ class Tape:
             backward: Reads cotangents of outputs from their ``grad``, clears these, and adds to
                 ``grad`` of inputs.
             arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
-            outputs: The arrays that were written here and whose ``grad`` it clears. They count as
-                written by the tape, and may have ``retain_grad``.
+            outputs: The arrays that were written here, just before this call, and whose ``grad``
+                it clears. They count as written by the tape, and may have ``retain_grad``. Launches
+                that were recorded before cannot use what was overwritten: the backward pass raises
+                a KernelGradError if one needs it.
         """
         site = call_site()
+        # NumPy and other libraries may have written them.
+        for array in outputs:
+            array.mark_write()
         record = FuncRecord(backward, tuple(arrays), site, tuple(outputs))
         self._record(lambda: record, lambda: None)
 

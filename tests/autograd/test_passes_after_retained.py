@@ -71,3 +71,34 @@ def test_grids_of_numpy_integers() -> None:
             kc.launch(weighted, 3, [y], [loss])
     tape.backward(loss)
     assert (gradient(x), gradient(y)) == ([4.0, 16.0, 36.0], [1.0, 2.0, 3.0])
+
+
+def test_functions_may_write_what_launches_have_written() -> None:
+    x, other = numbers(1.0, 2.0), numbers(3.0, 4.0)
+    y, loss = numbers(0.0, 0.0, retained=True), numbers(0.0)
+
+    def backward() -> None:
+        assert other.grad is not None
+        assert y.grad is not None
+        other.grad.assign(other.grad.numpy() + y.grad.numpy())
+        y.grad.zero_()
+
+    with kc.Tape() as tape:
+        kc.launch(squares, 2, [x], [y])
+        y.numpy()[:] = other.numpy()
+        tape.record_func(backward, [other], outputs=[y])
+        kc.launch(weighted, 2, [y], [loss])
+    tape.backward(loss)
+    assert (gradient(x), gradient(other), gradient(y)) == ([0.0] * 2, [1.0, 2.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_values_that_a_function_has_overwritten_are_missed(is_kept: bool) -> None:
+    x, z, loss = numbers(1.0, 2.0), numbers(0.0, 0.0), numbers(0.0)
+    with kc.Tape(keep_overwritten=is_kept) as tape:
+        kc.launch(squares, 2, [x], [z])
+        kc.launch(weighted, 2, [z], [loss])
+        x.numpy()[:] = 10.0
+        tape.record_func(lambda: None, outputs=[x])
+    with pytest.raises(KernelGradError, match=r"(overwritten|changed|written)"):
+        tape.backward(loss)

@@ -73,7 +73,8 @@ class GatheredSum:
             iterations of the loop, in the order of its index; the other one is ``axis``.
         axis: The launch axis of the threads that the elements of a thread here belong to; None if
             all threads of a piece add to the same elements.
-        is_last: Whether ``axis`` is the last one, which then starts with the piece.
+        is_last: Whether ``axis`` is the last axis of ``func``; its index is then relative to the
+            start of the piece.
         bounds: Those of the loop, the same in all threads.
     """
 
@@ -89,7 +90,7 @@ class Kept:
 
     Attributes:
         var: The value.
-        in_columns: Whether the values of one column are adjacent, in place of those of a row.
+        in_columns: Whether its array is column-major: the first axis is the column.
     """
 
     var: Var
@@ -157,24 +158,23 @@ def gathered_sums(
     if not found:
         return None
     groups = list(found.values())
-    sides = [_Side(source, g, is_last) for g in groups for is_last in (False, True)]
-    trial = _Gathering(source, sides)
+    pairs = [(_Layout(source, g, is_last=False), _Layout(source, g, is_last=True)) for g in groups]
+    trial = _Gathering(source, [layout for pair in pairs for layout in pair])
 
-    def chosen(group: Sequence[Addition]) -> _Side:
-        loop_last, axis_last = (_Side(source, group, is_last) for is_last in (False, True))
-        turns = axis_last.axis is not None and is_better(
+    def chosen(loop_last: _Layout, axis_last: _Layout) -> _Layout:
+        is_turned = axis_last.axis is not None and is_better(
             trial.sum(axis_last).func, trial.sum(loop_last).func
         )
-        return axis_last if turns else loop_last
+        return axis_last if is_turned else loop_last
 
-    sides = [chosen(group) for group in groups]
-    gathering = _Gathering(source, sides)
+    layouts = [chosen(*pair) for pair in pairs]
+    gathering = _Gathering(source, layouts)
     first = gathering.first({a.eqn for group in groups for a in group})
-    sums = tuple(map(gathering.sum, sides))
+    sums = tuple(map(gathering.sum, layouts))
     return GatheredSums(func, first, gathering.array_of, gathering.piece, sums)
 
 
-class _Side:
+class _Layout:
     """Additions of one loop with an order of their launch axes.
 
     Attributes:
@@ -184,7 +184,7 @@ class _Side:
         kept: What they need of the threads of a piece.
     """
 
-    def __init__(self, source: Source, group: Sequence[Addition], is_last: bool) -> None:
+    def __init__(self, source: Source, group: Sequence[Addition], *, is_last: bool) -> None:
         rank = source.func.rank
         self.group, self.is_last = group, is_last
         self.axis = next(iter(group[0].axes), None)
@@ -200,9 +200,9 @@ class _Side:
 class _Gathering:
     """Makes the kernels of a piece."""
 
-    def __init__(self, source: Source, sides: Sequence[_Side]) -> None:
+    def __init__(self, source: Source, layouts: Sequence[_Layout]) -> None:
         self.source, func = source, source.func
-        kept = dict.fromkeys(k for side in sides for k in side.kept.values())
+        kept = dict.fromkeys(k for layout in layouts for k in layout.kept.values())
         self.array_of = {k: _kept_array(k.var) for k in kept}
         leading = tuple(Var(int32, f"launch_index{axis}") for axis in range(func.rank - 2))
         rows, columns = (
@@ -238,25 +238,25 @@ class _Gathering:
         made = self.kernel("first", builder.eqns, func.grid_rank)
         return made if any(e.op.kind in WRITES for e in walk_eqns(made.body)) else None
 
-    def sum(self, side: _Side) -> GatheredSum:
-        """The kernel that makes the additions of ``side`` for a piece."""
-        source, group, builder = self.source, side.group, Builder()
-        rank, axis, loop = source.func.rank, side.axis, group[0].loop
+    def sum(self, layout: _Layout) -> GatheredSum:
+        """The kernel that makes the additions of ``layout`` for a piece."""
+        source, group, builder = self.source, layout.group, Builder()
+        rank, axis, loop = source.func.rank, layout.axis, group[0].loop
         index: list[Atom] = [*self.piece.leading, Var(int32, "row"), Var(int32, "column")]
         bounds = {rank - 2: self.piece.rows, rank - 1: self.piece.columns}
         starts = {at: first for at, (first, _) in bounds.items()}
-        # Places in the piece that are known without its start.
+        # Indices relative to the piece.
         known: dict[int, Atom] = {}
         if axis is not None:
             del bounds[axis]
-            index[axis] = builder.emit(TID, axis=int(side.is_last))
-        if axis is not None and side.is_last:
+            index[axis] = builder.emit(TID, axis=int(layout.is_last))
+        if axis is not None and layout.is_last:
             known[axis] = index[axis]
             index[axis] = builder.emit(add.op, index[axis], starts[axis])
         env: dict[Var, Atom] = {var: index[at] for var, at in source.axis.items()}
-        place = builder.emit(TID, axis=0 if side.is_last else 2 - len(bounds))
+        place = builder.emit(TID, axis=0 if layout.is_last else 2 - len(bounds))
         needed = {e for a in group for e in a.outside if e.op.kind is not OpKind.TID}
-        needed -= {e for e in needed if e.out in side.kept}
+        needed -= {e for e in needed if e.out in layout.kept}
         outside = [e for e in source.func.body.eqns if e in needed]
         for eqn in outside:
             if source.is_uniform(eqn.out):
@@ -275,9 +275,9 @@ class _Gathering:
             """The ``totals`` with what the thread ``index`` adds."""
             places = [
                 known.get(at) or builder.emit(sub.op, index[at], start)
-                for at, start in (starts.items() if side.kept else ())
+                for at, start in (starts.items() if layout.kept else ())
             ]
-            for var, kept in side.kept.items():
+            for var, kept in layout.kept.items():
                 env[var] = builder.emit(LOAD, *self.place(kept, places))
             for eqn in body:
                 builder.append(clone_eqn(eqn, env))
@@ -297,7 +297,7 @@ class _Gathering:
             builder.emit(ATOMIC_ADD, array, *places, total, **first.eqn.attrs)
         start, stop, step = loop.inputs[:3]
         made = self.kernel("sums", builder.eqns, 3 - len(bounds))
-        return GatheredSum(made, axis, side.is_last, (start, stop, step))
+        return GatheredSum(made, axis, layout.is_last, (start, stop, step))
 
 
 def _var(atom: Atom) -> Var:
