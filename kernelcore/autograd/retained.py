@@ -11,7 +11,6 @@ from kernelcore.autograd.records import CopyRecord, LaunchRecord, Record, Record
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
 from kernelcore.base.lazy import Deferred
-from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar
 from kernelcore.launch.array_ops import overwrite, snapshot
 from kernelcore.runtime.array.array import Array
@@ -21,8 +20,10 @@ from kernelcore.runtime.hooks import capture_sink
 
 # Passes without retained arrays do not need the compiler's front end.
 if TYPE_CHECKING:
+    from kernelcore.ir import op
     from kernelcore.passes.access import effects
 else:
+    op = Deferred("kernelcore.ir.op")
     effects = Deferred("kernelcore.passes.access.effects")
 
 
@@ -196,7 +197,8 @@ def _adds_to(record: Record, span: native.Span) -> bool:
             accesses = effects.AccessMap(func) if found else None
             # Atomic operations read an element without a use of its value.
             return accesses is not None and any(
-                isinstance(func.params[i].type, Scalar) or accesses.has(func.params[i], OpKind.LOAD)
+                isinstance(func.params[i].type, Scalar)
+                or accesses.has(func.params[i], op.OpKind.LOAD)
                 for i in found
             )
         case CopyRecord(_, source):
