@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import Scalar
 from kernelcore.launch.array_ops import overwrite, snapshot
+from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.gradient import Retention
 from kernelcore.runtime.call_site import whole_line
@@ -84,6 +86,9 @@ def _captured() -> KernelGradError:
     )
 
 
+Accesses = Callable[[Kernel], "effects.AccessMap"]
+
+
 class RetainedGradients:
     """Copies of cotangents from before a backward pass clears them, written to ``grad`` at its end.
 
@@ -106,6 +111,8 @@ class RetainedGradients:
         # By place (address, strides, layout): the owner, its part, and the copy. The latest write
         # comes first.
         self._kept: dict[Hashable, tuple[Array, Array, Array]] = {}
+        # Many records are of few kernels.
+        self._accesses: Accesses = cache(_accesses_of)
 
     def keep(self, number: int) -> None:
         """Copy the gradients that the backward pass of that record is about to clear.
@@ -123,7 +130,7 @@ class RetainedGradients:
                 continue
             place = _place(gradient)
             if place not in self._kept:
-                if not _stores_all(record, array):
+                if not _stores_all(record, array, self._accesses):
                     self._check_others(array, gradient, number)
                 self._kept[place] = array.gradient_owner, gradient, snapshot(gradient)
 
@@ -133,9 +140,9 @@ class RetainedGradients:
         for n in range(number, -1, -1):
             record = record_at(self._records, n)
             same = [a for a in record.cleared if a.grad is not None and _place(a.grad) == place]
-            if any(_stores_all(record, other) for other in same):
+            if any(_stores_all(record, other, self._accesses) for other in same):
                 return
-            if _adds_to(record, gradient.span):
+            if _may_add_to(record, gradient.span, self._accesses):
                 raise KernelGradError(
                     f"{writer.label}: '{writer.name_of(array)}' retains its gradient, but this "
                     f"launch may leave elements unchanged that {record.label} read before it",
@@ -160,6 +167,10 @@ class RetainedGradients:
             )
 
 
+def _accesses_of(kernel: Kernel) -> effects.AccessMap:
+    return effects.AccessMap(kernel.func)
+
+
 def _whole(owner: Array) -> Array:
     assert owner.grad is not None
     return owner.grad
@@ -169,21 +180,20 @@ def _place(gradient: Array) -> Hashable:
     return gradient.ptr, gradient.strides, gradient.layout
 
 
-def _stores_all(record: Record, array: Array) -> bool:
+def _stores_all(record: Record, array: Array, accesses: Accesses) -> bool:
     """Whether ``record``, which stores elements of ``array``, is seen to store every one."""
     if not isinstance(record, LaunchRecord):
         return True
-    func, dim = record.kernel.func, record.dim
+    kernel, dim = record.kernel, record.dim
     grid = tuple(dim) if isinstance(dim, Sequence) else (int(dim),)
-    accesses = effects.AccessMap(func)
-    return any(
-        accesses.covers_grid(func.params[i]) and grid == array.shape
+    return grid == array.shape and any(
+        accesses(kernel).covers_grid(kernel.func.params[i])
         for i in record.plan.outputs
         if record.leaves[i] is array
     )
 
 
-def _adds_to(record: Record, span: native.Span) -> bool:
+def _may_add_to(record: Record, span: native.Span, accesses: Accesses) -> bool:
     """Whether the backward pass of ``record`` may add to gradients in ``span``."""
 
     def is_there(array: Array | None) -> bool:
@@ -193,13 +203,11 @@ def _adds_to(record: Record, span: native.Span) -> bool:
     match record:
         case LaunchRecord():
             found = [i for i in record.plan.wrt if is_there(record.leaves[i])]
-            func = record.kernel.func
-            accesses = effects.AccessMap(func) if found else None
+            kernel = record.kernel
             # Atomic operations read an element without a use of its value.
-            return accesses is not None and any(
-                isinstance(func.params[i].type, Scalar)
-                or accesses.has(func.params[i], op.OpKind.LOAD)
-                for i in found
+            return any(
+                isinstance(param.type, Scalar) or accesses(kernel).has(param, op.OpKind.LOAD)
+                for param in (kernel.func.params[i] for i in found)
             )
         case CopyRecord(_, source):
             return is_there(source)

@@ -271,7 +271,7 @@ class Tape:
         is_seeded = loss is not None or grads is not None
         kept = [array for array in written if array.retain_grad]
         retained = RetainedGradients(kept, self._records, is_seeded=is_seeded)
-        for array in retained.arrays:
+        for array in dict.fromkeys(array.root for array in retained.arrays):
             # Launches that native code recorded become LaunchRecords, at which it stops.
             self._memory.writers(array)
         owners = retaining(self._arrays)
