@@ -64,7 +64,7 @@ LaunchDescriptor make_signature(int64_t weight) {
   descriptor.slots = {
       {offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
       {offsetof(Arguments, target), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
-  descriptor.accumulated = {{1, -1, 0, 0, weight, true}};
+  descriptor.accumulated = {{1, -1, 0, 0, weight, true, false}};
   descriptor.validate();
   return descriptor;
 }
