@@ -179,9 +179,7 @@ def main() -> None:
             reserved, grown = (n / 1e6 for n in rows[name][peer])
             print(f"  {name:12s} {peer:12s} {reserved:10.2f} {grown:10.2f}")
         ours, theirs = (rows[name][peer][0] for peer in ("kernelcore", "jnp"))
-        # Each call with several results has a table of pointers of 64 bytes.
-        ratio = round(ours / theirs, 5)
-        goals.append(Goal(f"temporaries of {name} by those of jnp", ratio, "", 1.0))
+        goals.append(Goal(f"temporaries of {name} by those of jnp", ours / theirs, "", 1.0))
     for goal in goals:
         print(f"  {goal}")
     record("gradients through scans", rows, goals)
