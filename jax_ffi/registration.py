@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import jax
 import jax.ffi
@@ -59,11 +59,10 @@ for _name, _execute in (
     )
 
 
-_Operations = WeakKeyDictionary[Any, Callable[[Any], Operation]]
-# By what wraps a kernel, the operation of its calls with default shapes; of the CPU's code those
-# that were compiled are forgotten.
-_wrapped: _Operations = WeakKeyDictionary()
-_not_compiled: _Operations = WeakKeyDictionary()
+# By what wraps a kernel, the operation of its calls with default shapes.
+_wrapped: WeakKeyDictionary[Any, Callable[[Any], Operation]] = WeakKeyDictionary()
+# Those that were compiled for the CPU.
+_compiled_wrappers: WeakSet[Any] = WeakSet()
 
 
 def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> None:
@@ -72,7 +71,7 @@ def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> No
     It lives as long as ``wrapper``.
     """
     _wrapped[wrapper] = operation
-    _not_compiled[wrapper] = operation
+    _compiled_wrappers.discard(wrapper)
 
 
 def register_known(key: str, code: bytes) -> None:
@@ -124,8 +123,10 @@ def _image(key: str) -> bytes | None:
 
 def _compiled(key: str) -> int | None:
     """The address of the kernel of ``key``, once one of the wrapped kernels turns out to be it."""
-    for wrapper, operation in list(_not_compiled.items()):
-        del _not_compiled[wrapper]
+    for wrapper, operation in list(_wrapped.items()):
+        if wrapper in _compiled_wrappers:
+            continue
+        _compiled_wrappers.add(wrapper)
         try:
             compiled = operation(wrapper).compiled
         except KernelError:
