@@ -40,7 +40,8 @@ class RecordedMemory:
         fault = self.known.fault([*record.inputs], [*record.outputs])
         if isinstance(record, FuncRecord) and fault is not None and fault[0] != "alias":
             # Its outputs were written before it is recorded.
-            fault = self.known.fault([a for a in record.inputs if a not in {*record.outputs}], [])
+            outputs = {*record.outputs}
+            fault = self.known.fault([a for a in record.inputs if a not in outputs], [])
         if fault is not None:
             reason, array = fault
             name = record.name_of(array)

@@ -31,8 +31,8 @@ else:
 
 def retaining(arrays: Iterable[Array]) -> list[Array]:
     """The arrays that own gradients of ``arrays`` in which a pass has retained cotangents."""
-    owners = dict.fromkeys(array.gradient_owner for array in arrays)
-    return [owner for owner in owners if owner.retention is not None]
+    owners = (array.gradient_owner for array in arrays)
+    return list(dict.fromkeys(owner for owner in owners if owner.retention is not None))
 
 
 def undo(owners: Sequence[Array], cleared: Collection[Array]) -> None:

@@ -276,9 +276,10 @@ class Tape:
             self._memory.writers(array)
         owners = retaining(self._arrays)
         cotangents = Cotangents(grads or {}, (*written, *owners) if is_seeded else ())
-        # Views are cleared in part.
-        whole = {array for array in written if array is array.gradient_owner}
-        undo(owners, whole if is_seeded else ())
+        if owners:
+            # Views are cleared in part.
+            whole = {array for array in written if array is array.gradient_owner}
+            undo(owners, whole if is_seeded else ())
         if is_seeded:
             _clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:

@@ -26,8 +26,7 @@ from kernelcore.language.types import ArrayType
 
 # The launcher has the same number (``kPointsPerThread`` in csrc/cuda/kernel.cc).
 POINTS = 4
-# The most equations and instructions of a point: more take so many registers, four times, that the
-# device holds fewer threads.
+# Limits of one point. Four longer points take so many registers that fewer threads are resident.
 MAX_EQNS, MAX_INSTRUCTIONS = 64, 200
 _STRAIGHT_KINDS = REPEATABLE | {OpKind.LOAD, OpKind.STORE}
 
