@@ -23,6 +23,7 @@ INTEGER = "result is an integer"
     injective=True,
     stride=lambda strides, _: sum(strides),
     rmw={"int": "add", "uint": "add"},
+    neutral=reference.nothing_added,
     array=spelled(float="add", int="add"),
 )
 def add(x: Number, y: Number) -> Number:
@@ -135,6 +136,7 @@ def sign(x: Number) -> Number:
         "y": "where(y < x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "min", "uint": "umin"},
+    neutral=reference.highest,
     array=spelled(float=spelling.minimum, int=spelling.minimum),
 )
 def min(x: Number, y: Number) -> Number:
@@ -149,6 +151,7 @@ def min(x: Number, y: Number) -> Number:
         "y": "where(y > x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "max", "uint": "umax"},
+    neutral=reference.lowest,
     array=spelled(float=spelling.maximum, int=spelling.maximum),
 )
 def max(x: Number, y: Number) -> Number:

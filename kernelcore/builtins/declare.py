@@ -104,6 +104,7 @@ def builtin(
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None,
     rmw: Mapping[str, str] | None = None,
     division: Division | None = None,
+    neutral: Callable[[Scalar], float] | None = None,
     array: Spelling | None = None,
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
     """Enter the decorated stub into the table; its annotations name type classes.
@@ -118,6 +119,7 @@ def builtin(
         stride: By how much an integer result grows as its arguments grow (``ir/op.py``).
         rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
         division: Which part of a division of integers it is (``ir/op.py``).
+        neutral: By type, the value that changes no other one (``ir/op.py``).
         array: How frameworks compute it on whole arrays; without, no graph of theirs has it.
 
     Raises:
@@ -153,6 +155,7 @@ def builtin(
             stride=stride,
             rmw=MappingProxyType(dict(rmw or {})),
             division=division,
+            neutral=neutral,
             array=array,
         )
         entry: Builtin[P, R] = Builtin(op, stub.__module__)

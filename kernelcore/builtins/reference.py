@@ -42,6 +42,16 @@ def nothing_added(dtype: Scalar) -> float:
     return -0.0 if dtype.is_float else 0
 
 
+def lowest(dtype: Scalar) -> float:
+    """The identity of ``max`` in ``dtype``."""
+    return -np.inf if dtype.is_float else dtype.limits[0]
+
+
+def highest(dtype: Scalar) -> float:
+    """The identity of ``min`` in ``dtype``."""
+    return np.inf if dtype.is_float else dtype.limits[1]
+
+
 def nearest(value: Any, dtype: Scalar) -> Any:
     """A Python or NumPy number as a NumPy scalar of the float type ``dtype``, rounded once."""
     if dtype == float64:

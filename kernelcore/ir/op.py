@@ -95,6 +95,8 @@ class Op:
             arguments do, and their values where they are literals; None if by no fixed number.
         rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
         division: Which part of the division of its first argument by its second it is, if any.
+        neutral: By type, the value that changes no other one; given for operations that are
+            associative and commutative, but for rounding.
         array: How a framework computes it on whole arrays (``builtins/spelling.py``), if it does.
     """
 
@@ -111,6 +113,7 @@ class Op:
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     division: Division | None = None
+    neutral: Callable[[Scalar], float] | None = None
     array: Any = None
 
     @property

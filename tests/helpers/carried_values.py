@@ -1,4 +1,4 @@
-"""What a loop carries, as the reference interpreter keeps it: in order, or sums in parts."""
+"""What a loop carries, as the reference interpreter keeps it: in order, or in parts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.builtins.reference import nothing_added
-from kernelcore.ir.core import Var
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.ir.op import Op
 from kernelcore.language.types import Scalar
 
 # Iterations that are lanes, and those of the rest (``kernelcore/codegen/simd/partial_sums.py``).
@@ -36,13 +36,23 @@ class InOrder:
         return self._values
 
 
-class InParts:
-    """Sums of a loop that runs backwards along a row, each of ``MANY`` parts and of ``FEW``."""
+def kept_by(
+    loop: IndependentLoop | None, values: Sequence[Any], trips: int
+) -> InOrder | InParts:
+    """What keeps ``values`` through ``trips`` iterations; ``loop`` is one that may have parts."""
+    if loop is None or (loop.is_ordered_if_short and trips < MANY):
+        return InOrder(values)
+    return InParts(loop, values, trips)
 
-    def __init__(self, values: Sequence[Any], sums: Sequence[Var], trips: int, step: int) -> None:
-        self._values, self._trips, self._step = values, trips, step
-        types = [v.type for v in sums if isinstance(v.type, Scalar)]
-        self._parts = [np.full(MANY + FEW, nothing_added(t), t.numpy) for t in types]
+
+class InParts:
+    """Sums and extrema of a loop along a row, each of ``MANY`` parts and of ``FEW``."""
+
+    def __init__(self, loop: IndependentLoop, values: Sequence[Any], trips: int) -> None:
+        self._values, self._trips, self._step = values, trips, loop.step
+        self._ops = [_Collecting(op) for op in loop.collects]
+        types = [v.type for v in loop.body.params[1:] if isinstance(v.type, Scalar)]
+        self._parts = [op.nothing(t) for op, t in zip(self._ops, types, strict=True)]
 
     def _place(self, k: int) -> int:
         """The number of the part to which iteration ``k`` adds."""
@@ -62,15 +72,33 @@ class InParts:
 
     def after(self) -> Sequence[Any]:
         """What the loop gives."""
-        return [x + _total(parts) for x, parts in zip(self._values, self._parts, strict=True)]
+        kept = zip(self._ops, self._values, self._parts, strict=True)
+        return [op.joined(np.array([x]), op.total(parts))[0] for op, x, parts in kept]
 
 
-def _total(parts: np.ndarray) -> Any:
-    found = _halved(parts[:MANY], FEW) + parts[MANY:]
-    return _halved(found, 1)[0]
+class _Collecting:
+    """The operation by which a loop collects a value."""
 
+    def __init__(self, op: Op) -> None:
+        self._op = op
 
-def _halved(parts: np.ndarray, least: int) -> np.ndarray:
-    while len(parts) > least:
-        parts = parts[: len(parts) // 2] + parts[len(parts) // 2 :]
-    return parts
+    def nothing(self, dtype: Scalar) -> np.ndarray:
+        """Parts in which nothing is collected yet."""
+        assert self._op.neutral is not None
+        return np.full(MANY + FEW, self._op.neutral(dtype), dtype.numpy)
+
+    def joined(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Element by element, what both have collected."""
+        assert self._op.ref is not None
+        found = [self._op.ref(x, y) for x, y in zip(first, second, strict=True)]
+        return np.array(found, first.dtype)
+
+    def total(self, parts: np.ndarray) -> np.ndarray:
+        """What all parts have collected, one element."""
+        return self._halved(self.joined(self._halved(parts[:MANY], FEW), parts[MANY:]), 1)
+
+    def _halved(self, parts: np.ndarray, least: int) -> np.ndarray:
+        while len(parts) > least:
+            half = len(parts) // 2
+            parts = self.joined(parts[:half], parts[half:])
+        return parts

@@ -12,12 +12,13 @@ import numpy as np
 
 from kernelcore.base.errors import CHECKS, KernelAssertionError, KernelError, SrcLoc, filled
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.simd.strategy import loops_in_parts
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.ir.snippet import Variant, no_tangent, snippet_of
 from kernelcore.language.types import ArrayType, Scalar
-from tests.helpers.carried_values import InOrder, InParts
+from tests.helpers.carried_values import kept_by
 from tests.helpers.printed_text import formatted, shown
 from tests.helpers.snippet_host_call import passed, snippet_function
 
@@ -99,8 +100,8 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
 class _Compiler:
     """Turns regions into closures over an environment; ``point`` is the current grid point."""
 
-    def __init__(self, point: Point, in_parts: Collection[Eqn] = ()) -> None:
-        self._point, self._in_parts = point, in_parts
+    def __init__(self, point: Point, in_parts: Mapping[Eqn, IndependentLoop] | None = None) -> None:
+        self._point, self._in_parts = point, in_parts or {}
         self._makers: Mapping[OpKind, Callable[[Eqn], Step]] = {
             OpKind.PURE: self._pure,
             OpKind.CAST: self._cast,
@@ -325,12 +326,12 @@ class _Compiler:
         index, *carried = body.params
         assert isinstance(index.type, Scalar)
         make = index.type.numpy.type
-        bounds, init, adds = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:]), eqn in self._in_parts
+        bounds, init, found = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:]), self._in_parts.get(eqn)
 
         def step(env: Env) -> None:
             start, stop, stride = (int(get(env)) for get in bounds)
             trips, values = trip_count(start, stop, stride), [get(env) for get in init]
-            kept = InParts(values, carried, trips, stride) if adds else InOrder(values)
+            kept = kept_by(found, values, trips)
             for k in range(trips):
                 env[index] = make(start + k * stride)
                 env.update(zip(carried, kept.before(k), strict=True))

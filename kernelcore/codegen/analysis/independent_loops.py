@@ -2,22 +2,22 @@
 
 Such a loop can be vectorised with other loops inside, which all lanes run together: what does not
 depend on its index is computed once for all lanes (outer-loop vectorisation). A loop that runs
-another one backwards may also carry sums, and add to elements that iterations share: the order of
-what a derivative adds is not the user's.
+another one backwards may also carry sums, and add to elements that iterations share. A loop along a
+row may carry sums and extrema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, REPEATABLE, AddForm, OpKind
+from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
 from kernelcore.ir.walk import (
+    LEADING,
     array_type,
     atoms_in,
     element_indices,
@@ -35,20 +35,25 @@ class IndependentLoop:
     """A loop whose iterations can be lanes.
 
     Attributes:
-        body: Its body; the parameters are the index, and the sums that it carries.
+        body: Its body; the parameters are the index, and the values that it carries.
         step: By how much the index grows from iteration to iteration, 1 or -1.
-        adds: Whether it carries sums, or adds to elements.
+        collects: The operation by which each value that it carries is made of those of the
+            iterations.
+        adds: Whether it carries values, or adds to elements.
         strides: By how much the values of ``body`` grow from lane to lane, the index by 1.
         apart: Pairs of arrays, one that the loop stores and another that it accesses, which must
             share no memory.
+        is_ordered_if_short: Whether few iterations collect in their order, one after the other.
         equal: Pairs that may be one array; there are none.
     """
 
     body: Region
     step: int
+    collects: tuple[Op, ...]
     adds: bool
     strides: Strides
     apart: tuple[tuple[Var, Var], ...]
+    is_ordered_if_short: bool = False
     equal: tuple[tuple[Var, Var], ...] = ()
 
 
@@ -71,15 +76,15 @@ def independent_elements(loop: Eqn) -> IndependentLoop | None:
     """``loop`` if its iterations are independent, and each writes adjacent elements of its own.
 
     No thread needs another one for its iterations, so a gang may run them as lanes, a thread after
-    the other. A loop that runs another one backwards may carry sums of terms, and add once to
-    elements that threads share.
+    the other. It may carry sums of terms, and extrema. A loop that runs another one backwards may
+    add once to elements that threads share.
     """
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const) or step.value not in (1, -1):
         return None
-    is_reversed, eqns = ENDS_TOGETHER in loop.attrs, list(walk_eqns(body))
+    eqns, collects = list(walk_eqns(body)), _collects(body)
     shared = [e for e in eqns if _is_addition(e) and not _is_own_addition(e)]
-    if (shared or body.params[1:]) and not (is_reversed and _carries_sums(body)):
+    if collects is None or (shared and not is_reversed(loop)):
         return None
     if any(e.op.kind not in _KINDS and not _is_addition(e) for e in eqns):
         return None
@@ -91,12 +96,20 @@ def independent_elements(loop: Eqn) -> IndependentLoop | None:
         e.out for e in eqns if _is_addition(e)
     ):
         return None
-    if not written or not all(_is_decided(accesses, a, body.params) for a in written):
+    if not (written or collects):
+        return None
+    if not all(_is_decided(accesses, a, body.params) for a in written):
         return None
     if any(sum(e.inputs[0] is one.inputs[0] for e in accesses) > 1 for one in shared):
         return None
-    adds = bool(shared or body.params[1:])
-    return IndependentLoop(body, int(step.value), adds, strides, ())
+    is_ordered = bool(collects) and not is_reversed(loop)
+    adds = bool(shared or collects)
+    return IndependentLoop(body, int(step.value), collects, adds, strides, (), is_ordered)
+
+
+def is_reversed(loop: Eqn) -> bool:
+    """Whether reverse mode made ``loop``, which runs another one backwards."""
+    return ENDS_TOGETHER in loop.attrs
 
 
 def _is_own_addition(eqn: Eqn) -> bool:
@@ -116,7 +129,8 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
         return None
     eqns = list(walk_eqns(body))
     adds = bool(carried) or any(eqn.op.kind is OpKind.ATOMIC_ADD for eqn in eqns)
-    if (adds or step.value == -1) and not _makes_sums(loop, eqns):
+    collects = _collects(body) if carried else ()
+    if collects is None or ((adds or step.value == -1) and not _makes_sums(loop, eqns)):
         return None
     if any(eqn.op.kind not in _KINDS for eqn in eqns if not _is_addition(eqn)):
         return None
@@ -137,6 +151,7 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
     return IndependentLoop(
         body,
         int(step.value),
+        collects,
         adds,
         strides,
         tuple((x, y) for x, y in pairs if isinstance(x, Var) and isinstance(y, Var)),
@@ -144,12 +159,12 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
 
 
 def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
-    """Whether ``loop``, with the Eqns ``eqns``, runs backwards, and what it carries are sums.
+    """Whether ``loop``, with the Eqns ``eqns``, runs backwards, and reads no sum that it makes.
 
     It has a loop inside, which shares work among lanes; else its terms are added in order.
     """
     (body,) = loop.regions
-    if ENDS_TOGETHER not in loop.attrs or not any(e.op.kind is OpKind.FOR for e in eqns):
+    if not is_reversed(loop) or not any(e.op.kind is OpKind.FOR for e in eqns):
         return False
     added = {e.inputs[0] for e in eqns if _is_addition(e)}
     accessed = {e.inputs[0] for e in eqns if e.op.kind in ACCESSES and not _is_addition(e)}
@@ -157,13 +172,21 @@ def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
     return (
         added.isdisjoint(accessed)
         and used.isdisjoint(e.out for e in eqns if _is_addition(e))
-        and _carries_sums(body)
     )
 
 
-def _carries_sums(body: Region) -> bool:
-    """Whether all that a loop with ``body`` carries are sums of terms."""
-    return all(map(partial(_is_sum, body), body.params[1:], body.yields))
+def _collects(body: Region) -> tuple[Op, ...] | None:
+    """By which operation a loop with ``body`` collects each value that it carries.
+
+    None if it does more with one of them.
+    """
+    found: list[Op] = []
+    for param, result in zip(body.params[1:], body.yields, strict=True):
+        op = _collecting(body, param, result)
+        if op is None:
+            return None
+        found.append(op)
+    return tuple(found)
 
 
 def _is_addition(eqn: Eqn) -> bool:
@@ -173,30 +196,38 @@ def _is_addition(eqn: Eqn) -> bool:
     return form_of(eqn) in (AddForm.OWNED, AddForm.SHARED)
 
 
-def _is_sum(body: Region, param: Var, result: Atom) -> bool:
-    """Whether ``result`` is ``param`` with terms added to it, and nothing else uses that."""
-    value: Var = param
+def _collecting(body: Region, param: Var, result: Atom) -> Op | None:
+    """The operation by which ``body`` makes ``result`` of ``param`` and terms.
+
+    None if that is no single one, or if anything else uses what the loop carries.
+    """
+    value, found = param, None
     while value is not result:
         users = [e for e in body.eqns if value in used_atoms(e)]
         if len(users) != 1 or value in body.yields:
-            return False
+            return None
         (eqn,) = users
         at = [k for k, a in enumerate(eqn.inputs) if a is value]
-        if eqn.op is add.op or (eqn.op is sub.op and at == [0]):
-            found = len(at) == 1
-        else:
-            found = len(at) == 1 and eqn.op.kind is OpKind.FOR and at[0] >= 3
-            found = found and _is_sum_inside(eqn, at[0] - 3)
-        if not found:
-            return False
-        value = eqn.outputs[0 if eqn.op.kind is not OpKind.FOR else at[0] - 3]
-    return body.yields.count(value) == 1 and not any(value in used_atoms(e) for e in body.eqns)
+        if len(at) != 1:
+            return None
+        step = _step(eqn, at[0])
+        if step is None or found not in (None, step[0]):
+            return None
+        found, value = step
+    is_alone = body.yields.count(value) == 1 and not any(value in used_atoms(e) for e in body.eqns)
+    return (found or add.op) if is_alone else None
 
 
-def _is_sum_inside(loop: Eqn, slot: int) -> bool:
-    (body,) = loop.regions
-    own = body.params[1 + slot]
-    return _is_sum(body, own, body.yields[slot])
+def _step(eqn: Eqn, at: int) -> tuple[Op, Var] | None:
+    """The operation by which ``eqn`` collects terms in its input ``at``, and the result."""
+    skipped, leading = LEADING[OpKind.FOR]
+    if eqn.op.kind is OpKind.FOR and at >= skipped:
+        (body,), slot = eqn.regions, at - skipped
+        op = _collecting(body, body.params[leading + slot], body.yields[slot])
+        return None if op is None else (op, eqn.outputs[slot])
+    if eqn.op is sub.op and at == 0:
+        return add.op, eqn.out
+    return None if eqn.op.neutral is None else (eqn.op, eqn.out)
 
 
 def _is_decided(accesses: Sequence[Eqn], array: Atom, apart: Collection[Atom]) -> bool:

@@ -19,7 +19,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import Scalar
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import form_of, launch_values
 from kernelcore.passes.access.index_offsets import definitions, position_of
 
 # Loops that are known to have fewer iterations make their sums one by one.
@@ -66,6 +66,7 @@ class BlockedLoop:
             must share no memory.
         equal: Such pairs which may be one array, too.
         by_rows: Its iterations as lanes, where a gang goes along one row after the other instead.
+        has_blocks: Whether rows that are too short for it are transposed.
     """
 
     streams: tuple[RowStream, ...]
@@ -75,6 +76,7 @@ class BlockedLoop:
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...]
     by_rows: IndependentLoop | None = None
+    has_blocks: bool = True
 
 
 def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
@@ -89,16 +91,19 @@ def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
     outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}
-    return {
-        loop: replace(blocked, streams=tuple(map(_as_outermost, blocked.streams)))
-        if loop in outermost
-        else blocked
-        for loop, blocked in made.items()
-    }
+    known = launch_values(func) if any(map(_is_ordered_if_short, made.values())) else set[Atom]()
+    for loop, blocked in made.items():
+        has_known_trips = all(isinstance(a, Const) or a in known for a in loop.inputs[:3])
+        if loop in outermost:
+            streams = tuple(replace(stream, is_outermost=True) for stream in blocked.streams)
+            made[loop] = replace(blocked, streams=streams)
+        if _is_ordered_if_short(blocked) and not (loop in outermost and has_known_trips):
+            made[loop] = replace(made[loop], by_rows=None)
+    return made
 
 
-def _as_outermost(stream: RowStream) -> RowStream:
-    return replace(stream, is_outermost=True)
+def _is_ordered_if_short(loop: BlockedLoop) -> bool:
+    return loop.by_rows is not None and loop.by_rows.is_ordered_if_short
 
 
 def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:

@@ -35,10 +35,20 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop over ``range(start, stop, step)``, whose trip count is known at its start."""
     if not e.is_uniform(*eqn.inputs[:3]):
         return masked_control.emit_for(e, eqn)
-    if row_blocks.has_blocks(e, eqn):
-        return row_blocks.emit_for(e, eqn)
-    if eqn in e.loops_in_parts:
-        return partial_sums.emit_for(e, eqn, e.loops_in_parts[eqn])
+    if row_blocks.goes_along_rows(e, eqn):
+        return row_blocks.emit_for(e, eqn, lambda: _emit_in_order(e, eqn))
+    loop = e.loops_in_parts.get(eqn)
+    if loop is None:
+        return _emit_in_order(e, eqn)
+    return partial_sums.by_length(
+        *(e, eqn, loop),
+        in_parts=lambda: partial_sums.emit_for(e, eqn, loop),
+        in_order=lambda: _emit_in_order(e, eqn),
+    )
+
+
+def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
+    """A loop that all lanes run together, iteration by iteration where no vectors take several."""
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     integer = scalar_type(index)

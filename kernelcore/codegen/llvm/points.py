@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
@@ -24,8 +24,9 @@ from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
-from kernelcore.codegen.simd.grid_loop import Middle, RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
+from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.walk import eqns_inside, walk_eqns
@@ -68,11 +69,21 @@ def emit_points(
     blocked = _blocked(e, func, in_parts)
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
-    def packed() -> None:
-        e.bind_all(packed_arrays)
-        with e.special_loops(loops, blocked, independent, in_parts):
-            e.region(func.body)
+    # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too.
+    split = [eqn for eqn in in_parts if bodies.has_tail and in_parts[eqn].is_ordered_if_short]
 
+    def body_with(**kind: Any) -> Body:
+        along = {eqn: replace(loop, **kind) for eqn, loop in blocked.items() if eqn in split}
+
+        def body() -> None:
+            e.bind_all(packed_arrays)
+            with e.special_loops(loops, {**blocked, **along}, independent, in_parts):
+                e.region(func.body)
+
+        return body
+
+    packed = body_with(by_rows=None)
+    tail = body_with(has_blocks=False) if bodies.has_tail else None
     is_packed = all_equal(e, found, packed_arrays)
     is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
     tile = (
@@ -81,7 +92,11 @@ def emit_points(
         else None
     )
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
-    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile, middle)
+    # Few rows are outside of tiles.
+    leaves_gangs = "true" if tile is not None and tail is not None else any_long(e, func, split)
+    code = RowCode(
+        general, bodies.general_lanes, packed, is_packed, tail, leaves_gangs, tile, middle
+    )
     begin = "%begin"
     if bodies.collapse_limit:
         collapsed = _collapsed(e, func, packed_arrays, bodies.collapse_limit)

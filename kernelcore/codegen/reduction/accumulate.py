@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import abi
@@ -28,7 +29,7 @@ from kernelcore.codegen.reduction.element_add import (
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import LOOPS, AddForm, OpKind
+from kernelcore.ir.op import LOOPS, AddForm, Op, OpKind
 from kernelcore.ir.walk import array_type, walk_eqns
 from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import (
@@ -259,17 +260,22 @@ def _total(e: Emitter, dtype: Scalar, sums: str) -> str:
     return total_of_lanes(e, dtype, value, width)
 
 
-def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
-    """The sum of ``width`` values as a balanced tree: halves are added element by element."""
-    return e.op(
-        f"extractelement <1 x {LLVM_TYPES[dtype.name]}> {folded(e, dtype, value, width, 1)}, i64 0"
-    )
+def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int, op: Op = add.op) -> str:
+    """What ``op`` makes of ``width`` values, two or more, as a balanced tree of halves."""
+    pair = folded(e, dtype, value, width, 2, op)
+    ty = f"<2 x {LLVM_TYPES[dtype.name]}>"
+    assert op.lower is not None
+    with e.at(1):
+        parts = [e.op(f"extractelement {ty} {pair}, i64 {at}") for at in (0, 1)]
+        return op.lower(e, dtype, *parts)
 
 
-def folded(e: Emitter, dtype: Scalar, value: str, width: int, least: int) -> str:
-    """``least`` sums of ``width`` values: halves are added element by element."""
+def folded(
+    e: Emitter, dtype: Scalar, value: str, width: int, least: int, op: Op = add.op
+) -> str:
+    """``width`` values as ``least``, two or more: ``op`` joins halves element by element."""
     element = LLVM_TYPES[dtype.name]
-    mnemonic = "fadd" if dtype.is_float else "add"
+    assert op.lower is not None
     while width > least:
         half = width // 2
         parts = [
@@ -279,7 +285,8 @@ def folded(e: Emitter, dtype: Scalar, value: str, width: int, least: int) -> str
             )
             for start in (0, half)
         ]
-        value = e.op(f"{mnemonic} <{half} x {element}> {parts[0]}, {parts[1]}")
+        with e.at(half):
+            value = op.lower(e, dtype, *parts)
         width = half
     return value
 

@@ -59,7 +59,9 @@ class RowCode:
         general_lanes: How many of them are a gang, under a mask where there are several.
         packed: Emits a whole gang for packed arrays; None without such code.
         is_packed: Whether the arrays are packed, as i1.
-        has_tail: Whether a masked copy of ``packed`` takes what is no whole gang, not ``general``.
+        tail: Emits, under a mask, a gang for packed arrays: it takes what is no whole gang, not
+            ``general``. None without such code.
+        leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
         tile: Takes whole gangs of several rows together; None without such code.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
     """
@@ -68,7 +70,8 @@ class RowCode:
     general_lanes: int = 1
     packed: Body | None = None
     is_packed: str = "false"
-    has_tail: bool = False
+    tail: Body | None = None
+    leaves_gangs: str = "false"
     tile: Tile | None = None
     middle: Middle | None = None
 
@@ -158,12 +161,19 @@ def _emit_row(
         _emit_gangs(e, outer, first, last, code.general)
         e.jump(row_end)
         return
+    if code.leaves_gangs == "true":
+        rest = e.label("remainder")
+        e.branch(e.op(f"icmp slt i64 {first}, {last}"), rest, row_end)
+        e.start_block(rest)
+        _emit_remainder(e, outer, bounds, code)
+        e.jump(row_end)
+        return
     up = e.op(f"add nuw nsw i64 {first}, {e.gang - 1}")
     whole = [e.op(f"and i64 {x}, {-e.gang}") for x in (up, last)]
     has_gangs = e.op(f"and i1 {code.is_packed}, {e.op(f'icmp slt i64 {whole[0]}, {whole[1]}')}")
-    # Few rows are outside of tiles: the tail's code runs their whole gangs, too.
-    is_all_tail = code.tile is not None and code.has_tail
-    head_end = e.op(f"select i1 {has_gangs}, i64 {whole[int(is_all_tail)]}, i64 {last}")
+    if code.leaves_gangs != "false":
+        has_gangs = e.op(f"and i1 {has_gangs}, {e.op(f'xor i1 {code.leaves_gangs}, true')}")
+    head_end = e.op(f"select i1 {has_gangs}, i64 {whole[0]}, i64 {last}")
     before, remainder, check = e.block, e.label("remainder"), e.label("check")
     e.branch(e.op(f"icmp slt i64 {first}, {head_end}"), remainder, check)
     e.start_block(remainder)
@@ -177,7 +187,7 @@ def _emit_row(
     e.start_block(gangs)
     if code.middle is not None:
         _emit_with_middle(e, outer, (whole[0], whole[1]), code.packed, code.middle)
-    elif not is_all_tail:
+    else:
         _emit_gangs(e, outer, whole[0], whole[1], code.packed)
     block = e.block
     e.branch(e.op(f"icmp eq i64 {whole[1]}, {last}"), row_end, remainder)
@@ -229,7 +239,7 @@ def _emit_remainder(
     e: Emitter, outer: Sequence[str], bounds: tuple[str, str], code: RowCode
 ) -> None:
     """Points of a row that are no whole gang; there is at least one."""
-    if code.packed is None or not code.has_tail:
+    if code.packed is None or code.tail is None:
         with e.gangs_of(code.general_lanes):
             _emit_masked_gangs(e, outer, bounds, code.general)
         return
@@ -239,7 +249,7 @@ def _emit_remainder(
     # single point has the same sum either way.
     several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
     e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
-    bodies = ((tail, e.gang, code.packed), (general, code.general_lanes, code.general))
+    bodies = ((tail, e.gang, code.tail), (general, code.general_lanes, code.general))
     for label, lanes, body in bodies:
         e.start_block(label)
         with e.gangs_of(lanes):

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore.base.dataclass import dataclass
+from kernelcore.builtins import float16
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.packed import all_apart
 from kernelcore.codegen.reduction.accumulate import total_of_lanes
-from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd.ordered_sums import Sums, add_terms, joined, parted, sums_of
 from kernelcore.ir.core import Eqn, Var
+from kernelcore.ir.op import Op
 
 # The main loop runs LOOP_LANES iterations at a time. Of the rest, SHORT_LOOP_LANES run once if as
 # many are left, the others one by one (docs/decisions/087, 005).
@@ -103,10 +103,10 @@ def emit_independent_iterations(
         e: Emitter, for single threads.
         eqn: One of ``e.independent_loops``.
         bounds: Start, stop and step, which is 1 or -1.
-        entries: The sums that the loop carries at its start.
+        entries: What the loop carries at its start.
 
     Returns:
-        The index at which the scalar loop goes on, and the sums there.
+        The index at which the scalar loop goes on, and what it carries there.
     """
     loop, position = e.independent_loops[eqn], bounds[0]
     integer = scalar_type(loop.body.params[0])
@@ -129,8 +129,8 @@ def emit_iterations(
     """Run ``lanes`` iterations at a time while as many of ``count`` are left, from ``first`` on.
 
     Returns:
-        The number of iterations that are left, the index of the next one, and the sums of each
-        lane.
+        The number of iterations that are left, the index of the next one, and what each lane has
+        collected.
     """
     index, *carried = loop.body.params
     ty = LLVM_TYPES[scalar_type(index).name]
@@ -139,7 +139,7 @@ def emit_iterations(
     left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
     found = Lanes(lanes, loop.strides, are_iterations=True)
     with e.as_lanes(found), e.at(lanes):
-        nothing = [e.const(t, nothing_added(t)) for t in map(scalar_type, carried)]
+        nothing = neutral_values(e, loop)
         sums = bind_phis(e, carried, nothing, before)
     e.branch(e.op(f"icmp uge {ty} {left}, {lanes}"), body, done)
     e.start_block(body)
@@ -157,15 +157,33 @@ def emit_iterations(
     return left, position, sums
 
 
-def _with_lanes(
-    e: Emitter, loop: IndependentLoop, totals: Sequence[str], sums: Sequence[str], lanes: int
-) -> list[str]:
-    """``totals`` with the ``sums`` of all lanes added."""
+def neutral_values(e: Emitter, loop: IndependentLoop) -> list[str]:
+    """Of what ``loop`` carries, the values before anything is collected, at ``e.lanes`` lanes."""
     found: list[str] = []
-    for param, total, one in zip(loop.body.params[1:], totals, sums, strict=True):
-        dtype = scalar_type(param)
+    for var, op in zip(loop.body.params[1:], loop.collects, strict=True):
+        assert op.neutral is not None
+        dtype = scalar_type(var)
+        found.append(e.const(dtype, op.neutral(dtype)))
+    return found
+
+
+def joined_values(e: Emitter, op: Op, var: Var, first: str, second: str) -> str:
+    """What ``op`` makes of two values of ``var``, at ``e.lanes`` lanes."""
+    assert op.lower is not None
+    dtype = scalar_type(var)
+    return float16.rounded(e, dtype, op.lower(e, float16.held_as(dtype), first, second))
+
+
+def _with_lanes(
+    e: Emitter, loop: IndependentLoop, totals: Sequence[str], parts: Sequence[str], lanes: int
+) -> list[str]:
+    """``totals`` with the ``parts`` of all lanes."""
+    found: list[str] = []
+    carried = zip(loop.body.params[1:], loop.collects, totals, parts, strict=True)
+    for var, op, total, one in carried:
         with e.at(1):
-            found.append(summed(e, dtype, total, total_of_lanes(e, dtype, one, lanes)))
+            both = total_of_lanes(e, scalar_type(var), one, lanes, op)
+            found.append(joined_values(e, op, var, total, both))
     return found
 
 

@@ -1,13 +1,16 @@
-"""Sums in parts: what a loop that runs backwards adds up where its iterations are lanes.
+"""Sums and extrema in parts: what a loop along a row collects where its iterations are lanes.
 
     iterations 0 .. 31   32 .. 63   64 .. 71   72 73 74
                |          |          |         |
     parts      a[0:32]    a[0:32]    b[0:8]    b[0:3]
 
-The parts are added up as a tree when the loop ends: ``a`` by halves to 8 parts, then ``b``, then by
+The parts are joined as a tree when the loop ends: ``a`` by halves to 8 parts, then ``b``, then by
 halves again. Lanes have the order of indices: where these go down, the first iteration has the last
 part. Code whose lanes are no iterations keeps the parts in the frame, so that all sums are alike.
 There, lanes add to one element one after the other, as they do where each has its own iterations.
+
+A loop of a kernel, rather than of a derivative, has parts from ``INDEPENDENT_LANES`` iterations on.
+Shorter ones collect in the order of iterations, as gangs do for short rows, which they transpose.
 """
 
 from __future__ import annotations
@@ -16,20 +19,24 @@ from collections.abc import Callable, Sequence
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.blocks import resized, type_of
+from kernelcore.codegen.llvm.blocks import phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.reduction.accumulate import folded, total_of_lanes
-from kernelcore.codegen.reduction.element_add import summed
-from kernelcore.codegen.simd.loop_vectorize import INDEPENDENT_LANES, LOOP_LANES
-from kernelcore.ir.core import Eqn, Var
+from kernelcore.codegen.simd.loop_vectorize import (
+    INDEPENDENT_LANES,
+    LOOP_LANES,
+    joined_values,
+    neutral_values,
+)
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.op import Op
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import Scalar
+from kernelcore.passes.access.accumulation_plan import defining_eqns
 
 _PARTS = INDEPENDENT_LANES + LOOP_LANES
-# How parts are added up: these numbers, the part of the first one, and that of the first added.
+# How parts are joined: these numbers, the part of the first one, and that of the first other one.
 _TREE = (
     *((size, 0, size) for size in (INDEPENDENT_LANES // 2, INDEPENDENT_LANES // 4)),
     (LOOP_LANES, 0, INDEPENDENT_LANES),
@@ -37,16 +44,66 @@ _TREE = (
 )
 
 
-def total_of_parts(e: Emitter, dtype: Scalar, many: str, few: str) -> str:
-    """The sum of ``INDEPENDENT_LANES`` parts and of ``LOOP_LANES`` parts."""
-    first = folded(e, dtype, many, INDEPENDENT_LANES, LOOP_LANES)
+# Emits a loop; the values that it carries at its end.
+Emit = Callable[[], list[str]]
+
+
+def by_length(
+    e: Emitter, eqn: Eqn, loop: IndependentLoop, *, in_parts: Emit, in_order: Emit
+) -> list[str]:
+    """What the loop ``eqn``, which all lanes run together, carries at its end.
+
+    Args:
+        e: Emitter.
+        eqn: The loop.
+        loop: Its iterations.
+        in_parts: Emits the loop that collects in parts.
+        in_order: Emits the one that collects in the order of iterations.
+    """
+    if not loop.is_ordered_if_short:
+        return in_parts()
+    index, *carried = loop.body.params
+    ty = LLVM_TYPES[scalar_type(index).name]
+    with e.at(1):
+        count = trip_count(e, scalar_type(index), *(e.value(a) for a in eqn.inputs[:3]))
+    many, few, done = e.label("many"), e.label("few"), e.label("collected")
+    e.branch(e.op(f"icmp uge {ty} {count}, {INDEPENDENT_LANES}"), many, few)
+    ends: list[tuple[list[str], str]] = []
+    for label, emit in ((many, in_parts), (few, in_order)):
+        e.start_block(label)
+        ends.append((emit(), e.block))
+        e.jump(done)
+    e.start_block(done)
+    return phis_of(e, [type_of(e, v) for v in carried], *ends)
+
+
+def any_long(e: Emitter, func: Func, loops: Sequence[Eqn]) -> str:
+    """Whether one of ``loops``, whose trips the launch decides, has parts, as i1.
+
+    The arguments of the kernel are bound.
+    """
+    result = "false"
+    for loop in loops:
+        bounds, index = loop.inputs[:3], loop.regions[0].params[0]
+        e.region(Region((), defining_eqns(func, bounds)))
+        with e.at(1):
+            count = trip_count(e, scalar_type(index), *(e.value(a) for a in bounds))
+        is_long = f"icmp uge {LLVM_TYPES[scalar_type(index).name]} {count}, {INDEPENDENT_LANES}"
+        result = e.op(f"or i1 {result}, {e.op(is_long)}")
+    return result
+
+
+def total_of_parts(e: Emitter, op: Op, var: Var, many: str, few: str) -> str:
+    """What ``op`` makes of ``INDEPENDENT_LANES`` parts of ``var`` and of ``LOOP_LANES`` parts."""
+    dtype = scalar_type(var)
+    first = folded(e, dtype, many, INDEPENDENT_LANES, LOOP_LANES, op)
     with e.at(LOOP_LANES):
-        both = summed(e, dtype, first, few)
-    return total_of_lanes(e, dtype, both, LOOP_LANES)
+        both = joined_values(e, op, var, first, few)
+    return total_of_lanes(e, dtype, both, LOOP_LANES, op)
 
 
 def emit_for(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
-    """The loop ``eqn``, which all lanes run together, with the parts of its sums in the frame."""
+    """The loop ``eqn``, which all lanes run together, with the parts in the frame."""
     (body,), (index, *carried) = eqn.regions, eqn.regions[0].params
     integer = scalar_type(index)
     first, limit, by = (e.value_at(a, 1) for a in eqn.inputs[:3])
@@ -54,7 +111,7 @@ def emit_for(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
     entries = e.values(eqn.inputs[3:], carried)
     with e.at(1):
         count = trip_count(e, integer, first, limit, by)
-    slots = [_cleared(e, v) for v in carried]
+    slots = _cleared(e, loop)
     before, head, inside, done = e.block, e.label("for"), e.label("body"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
@@ -76,7 +133,7 @@ def emit_for(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
     e.start_block(done)
-    return _with_totals(e, carried, slots, entries)
+    return _with_totals(e, loop, slots, entries)
 
 
 def _part(e: Emitter, ty: str, counter: str, count: str, step: int) -> str:
@@ -98,47 +155,53 @@ def _place(e: Emitter, var: Var, slot: str, part: str) -> str:
     return e.op(f"getelementptr {type_of(e, var)}, ptr {slot}, i64 {part}")
 
 
-def _cleared(e: Emitter, var: Var) -> str:
-    """Memory for the parts of ``var``, to which nothing is added yet."""
-    slot = e.slot(f"[{_PARTS} x {type_of(e, var)}], align {memory.CACHE_LINE_BYTES}")
-    dtype = scalar_type(var)
+def _cleared(e: Emitter, loop: IndependentLoop) -> list[str]:
+    """Memory for the parts of what ``loop`` carries, in which nothing is collected yet."""
+    carried = loop.body.params[1:]
+    slots = [
+        e.slot(f"[{_PARTS} x {type_of(e, v)}], align {memory.CACHE_LINE_BYTES}") for v in carried
+    ]
 
     def clear(part: str) -> None:
-        with e.at(e.lanes_of(var)):
-            memory.store(e, dtype, e.const(dtype, nothing_added(dtype)), _place(e, var, slot, part))
+        for at, (var, slot) in enumerate(zip(carried, slots, strict=True)):
+            with e.at(e.lanes_of(var)):
+                nothing = neutral_values(e, loop)[at]
+                memory.store(e, scalar_type(var), nothing, _place(e, var, slot, part))
 
     _repeat(e, _PARTS, clear)
-    return slot
+    return slots
 
 
 def _with_totals(
-    e: Emitter, carried: Sequence[Var], slots: Sequence[str], entries: Sequence[str]
+    e: Emitter, loop: IndependentLoop, slots: Sequence[str], entries: Sequence[str]
 ) -> list[str]:
-    """``entries`` with the parts in ``slots`` added."""
+    """``entries`` with the parts in ``slots``."""
     found: list[str] = []
-    for var, slot, entry in zip(carried, slots, entries, strict=True):
-        for size, target, source in _TREE:
-            _add_parts(e, var, slot, (size, target, source))
+    for var, op, slot, entry in zip(
+        loop.body.params[1:], loop.collects, slots, entries, strict=True
+    ):
+        for step in _TREE:
+            _join_parts(e, op, var, slot, step)
         with e.at(e.lanes_of(var)):
             total = memory.load(e, scalar_type(var), slot)
-            found.append(summed(e, scalar_type(var), entry, total))
+            found.append(joined_values(e, op, var, entry, total))
     return found
 
 
-def _add_parts(e: Emitter, var: Var, slot: str, step: tuple[int, int, int]) -> None:
+def _join_parts(e: Emitter, op: Op, var: Var, slot: str, step: tuple[int, int, int]) -> None:
     size, target, source = step
     dtype = scalar_type(var)
 
-    def add(part: str) -> None:
+    def join(part: str) -> None:
         places = [
             _place(e, var, slot, e.op(f"add i64 {part}, {at}") if at else part)
             for at in (target, source)
         ]
         with e.at(e.lanes_of(var)):
             old, value = (memory.load(e, dtype, place) for place in places)
-            memory.store(e, dtype, summed(e, dtype, old, value), places[0])
+            memory.store(e, dtype, joined_values(e, op, var, old, value), places[0])
 
-    _repeat(e, size, add)
+    _repeat(e, size, join)
 
 
 def _repeat(e: Emitter, times: int, emit: Callable[[str], None]) -> None:

@@ -28,6 +28,7 @@ from kernelcore.codegen.reduction.block_sums import BlockSum, add_block, registe
 from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
+from kernelcore.codegen.simd.partial_sums import Emit, by_length
 from kernelcore.codegen.simd.row_by_row import emit_by_rows
 from kernelcore.codegen.simd.row_transfer import BLOCK, Transfer, transfer_function
 from kernelcore.ir.core import Eqn
@@ -53,8 +54,8 @@ class _Buffer:
     rows: tuple[str, ...]
 
 
-def has_blocks(e: Emitter, eqn: Eqn) -> bool:
-    """Whether the loop ``eqn`` is to run in blocks, and the processor can mask its elements."""
+def goes_along_rows(e: Emitter, eqn: Eqn) -> bool:
+    """Whether the loop ``eqn`` is to run along rows, and the processor can mask its elements."""
     found = e.blocked_loops.get(eqn)
     if found is None:
         return False
@@ -62,11 +63,25 @@ def has_blocks(e: Emitter, eqn: Eqn) -> bool:
     return min(array_type(a).dtype.size_bytes for a in made) >= e.facts.least_masked_bytes
 
 
-def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
-    """A loop over ``range(start, stop, step)`` that all lanes run together, in blocks."""
+def emit_for(e: Emitter, eqn: Eqn, one_by_one: Emit) -> list[str]:
+    """A loop over ``range(start, stop, step)`` that all lanes run together, along their rows.
+
+    ``one_by_one`` emits it iteration by iteration.
+    """
+    loop = e.blocked_loops[eqn]
+    if loop.by_rows is None:
+        return _emit_blocks(e, eqn)
+    rows = loop.by_rows
+    return by_length(
+        *(e, eqn, rows),
+        in_parts=lambda: emit_by_rows(e, eqn, rows),
+        in_order=(lambda: _emit_blocks(e, eqn)) if loop.has_blocks else one_by_one,
+    )
+
+
+def _emit_blocks(e: Emitter, eqn: Eqn) -> list[str]:
+    """The loop ``eqn``, which all lanes run together, in blocks."""
     loop, (body,) = e.blocked_loops[eqn], eqn.regions
-    if loop.by_rows is not None:
-        return emit_by_rows(e, eqn, loop.by_rows)
     index, *carried = body.params
     first, limit, by = (e.value_at(a, 1) for a in eqn.inputs[:3])
     ty = LLVM_TYPES[scalar_type(index).name]

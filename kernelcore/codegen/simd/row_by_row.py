@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
-from kernelcore.codegen.llvm.blocks import add_edges, phis_of, type_of
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, Value, scalar_type
-from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd.loop_vectorize import (
     INDEPENDENT_LANES,
     LOOP_LANES,
     emit_iterations,
+    joined_values,
+    neutral_values,
 )
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.codegen.simd.partial_sums import total_of_parts
 from kernelcore.ir.core import Eqn, Var
+from kernelcore.ir.op import Op
 from kernelcore.ir.walk import captured_vars
 from kernelcore.language.types import Scalar
 
@@ -40,10 +42,13 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
         count = trip_count(e, scalar_type(loop.body.params[0]), *bounds)
     if e.gang == 1:
         totals = _emit_row(e, loop, count, bounds[0])
-        return [
-            summed(e, scalar_type(v), entry, total)
-            for v, entry, total in zip(carried, entries, totals, strict=True)
-        ]
+        with e.at(1):
+            return [
+                joined_values(e, op, v, entry, total)
+                for op, v, entry, total in zip(
+                    loop.collects, carried, entries, totals, strict=True
+                )
+            ]
     own = {v: e.bound(v) for v in captured_vars(eqn) if e.stride(v) != 0}
     active = e.mask
     if e.lane_facts.store_mask is not None:
@@ -60,45 +65,55 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
     e.bind_all({v: _of_lane(e, v, lane) for v in own})
     totals = _emit_row(e, loop, count, bounds[0])
     e.bind_all(own)
-    summed_up = [
-        _with_total(e, v, (entry, old), total, lane)
-        for v, entry, old, total in zip(carried, entries, found, totals, strict=True)
+    joined = [
+        _with_total(e, op, v, (entry, old), total, lane)
+        for op, v, entry, old, total in zip(
+            loop.collects, carried, entries, found, totals, strict=True
+        )
     ]
     after = e.block
     e.jump_into(next_row)
     if active is not None:
-        summed_up = phis_of(e, types, (found, row), (summed_up, after))
+        joined = phis_of(e, types, (found, row), (joined, after))
     following = e.op(f"add nuw nsw i32 {lane}, 1")
-    add_edges(e, (lane, *found), (following, *summed_up), e.block)
+    add_edges(e, (lane, *found), (following, *joined), e.block)
     e.branch(e.op(f"icmp ult i32 {following}, {e.gang}"), row, done)
     e.start_block(done)
-    return summed_up
+    return joined
 
 
 def _emit_row(e: Emitter, loop: IndependentLoop, count: str, first: str) -> list[str]:
-    """The iterations of one thread, and the totals of what they add up."""
+    """The iterations of one thread, and what they collect."""
     left, position, many = emit_iterations(e, loop, count, first, INDEPENDENT_LANES)
-    left, position, few = emit_iterations(e, loop, left, position, LOOP_LANES)
+    if loop.is_ordered_if_short:
+        # Rows are long, and nothing is stored under the mask: there is no code for LOOP_LANES.
+        with e.at(LOOP_LANES):
+            few = neutral_values(e, loop)
+    else:
+        left, position, few = emit_iterations(e, loop, left, position, LOOP_LANES)
     few = _emit_rest(e, loop, left, position, few)
     return [
-        total_of_parts(e, scalar_type(v), *parts)
-        for v, *parts in zip(loop.body.params[1:], many, few, strict=True)
+        total_of_parts(e, op, v, *parts)
+        for op, v, *parts in zip(loop.collects, loop.body.params[1:], many, few, strict=True)
     ]
 
 
-def _with_total(e: Emitter, var: Var, values: tuple[str, str], total: str, lane: str) -> str:
-    """What the gang has for ``var``, with the ``total`` of a ``lane`` added.
+def _with_total(
+    e: Emitter, op: Op, var: Var, values: tuple[str, str], total: str, lane: str
+) -> str:
+    """What the gang has for ``var``, with the ``total`` of a ``lane``.
 
     ``values`` are those before the loop, and those with the totals of other lanes.
     """
-    dtype, (entry, found) = scalar_type(var), values
+    entry, found = values
     if e.lanes_of(var) == 1:
         with e.at(1):
-            return summed(e, dtype, entry, total)
-    ty = LLVM_TYPES[dtype.name]
+            return joined_values(e, op, var, entry, total)
+    ty = LLVM_TYPES[scalar_type(var).name]
     wide = f"<{e.gang} x {ty}>"
     with e.at(1):
-        one = summed(e, dtype, e.op(f"extractelement {wide} {entry}, i32 {lane}"), total)
+        own = e.op(f"extractelement {wide} {entry}, i32 {lane}")
+        one = joined_values(e, op, var, own, total)
     return e.op(f"insertelement {wide} {found}, {ty} {one}, i32 {lane}")
 
 
@@ -120,36 +135,40 @@ def _as_index(e: Emitter, dtype: Scalar, lane: str) -> str:
 
 
 def _emit_rest(
-    e: Emitter, loop: IndependentLoop, left: str, position: str, sums: Sequence[str]
+    e: Emitter, loop: IndependentLoop, count: str, first: str, parts: Sequence[str]
 ) -> list[str]:
-    """The last ``left`` iterations, fewer than ``LOOP_LANES``, under a mask; they add to ``sums``.
+    """The last ``count`` iterations, from ``first`` on, under a mask of ``LOOP_LANES`` lanes.
 
-    Returns:
-        The sums of each lane.
+    ``parts`` is what each lane has collected before, and is returned with theirs.
     """
     index, *carried = loop.body.params
     ty = LLVM_TYPES[scalar_type(index).name]
-    before, some, done = e.block, e.label("rest"), e.label("row_done")
+    before, head, some, done = e.block, e.label("rest"), e.label("masked"), e.label("row_done")
+    e.jump_into(head)
+    left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
+    with e.as_lanes(Lanes(LOOP_LANES, loop.strides, are_iterations=True)), e.at(LOOP_LANES):
+        collected = bind_phis(e, carried, parts, before)
     e.branch(e.op(f"icmp ne {ty} {left}, 0"), some, done)
     e.start_block(some)
     wide, lanes = f"<{LOOP_LANES} x {ty}>", ", ".join(f"{ty} {k}" for k in range(LOOP_LANES))
     with e.as_lanes(Lanes(LOOP_LANES)):
         mask = e.op(f"icmp ult {wide} <{lanes}>, {e.splat(ty, left)}")
-    lowest = position
-    if loop.step < 0:
-        lowest = e.op(f"add {ty} {e.op(f'sub {ty} {position}, {left}')}, 1")
-    e.bind(index, lowest)
-    e.bind_all(dict(zip(carried, sums, strict=True)))
+    is_last = e.op(f"icmp ult {ty} {left}, {LOOP_LANES}")
+    size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {LOOP_LANES}")
+    further = e.op(f"{'add' if loop.step > 0 else 'sub'} {ty} {position}, {size}")
+    # Lane 0 has the lowest index.
+    e.bind(index, position if loop.step > 0 else e.op(f"add {ty} {further}, 1"))
     inside = Lanes(LOOP_LANES, loop.strides, mask=mask, are_iterations=True)
     with e.special_loops({}, {}), e.as_lanes(inside):
         e.region(loop.body)
-        types = [type_of(e, v) for v in carried]
         values = [
-            e.op(f"select <{LOOP_LANES} x i1> {mask}, {wide_type} {value}, {wide_type} {old}")
-            for wide_type, value, old in zip(
-                types, e.values(loop.body.yields, carried), sums, strict=True
+            e.op(f"select <{LOOP_LANES} x i1> {mask}, {type_of(e, v)} {new}, {type_of(e, v)} {old}")
+            for v, new, old in zip(
+                carried, e.values(loop.body.yields, carried), collected, strict=True
             )
         ]
-    after = e.block
-    e.jump_into(done)
-    return phis_of(e, types, (sums, before), (values, after))
+    following = e.op(f"sub {ty} {left}, {size}"), further, *values
+    add_edges(e, (left, position, *collected), following, e.block)
+    e.jump(head)
+    e.start_block(done)
+    return collected
