@@ -29,6 +29,9 @@ from kernelcore.ir.walk import walk_eqns, walk_paths
 
 _IN_BLOCKS = f"all lanes of a gang iterate together, along rows in blocks of {BLOCK} iterations"
 _BY_ROWS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, lane after lane of a gang"
+_BY_ROWS_IF_LONG = (
+    f"{_BY_ROWS}; fewer than {INDEPENDENT_LANES} iterations in blocks of {BLOCK}, in their order"
+)
 _IN_PARTS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once"
 _OUTER = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, with the loops inside"
 _INSIDE = "for all iterations of the loop around it at once"
@@ -76,7 +79,9 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
 
 
 def _along_rows(loop: BlockedLoop) -> str:
-    return _IN_BLOCKS if loop.by_rows is None else _BY_ROWS
+    if loop.by_rows is None:
+        return _IN_BLOCKS
+    return _BY_ROWS_IF_LONG if loop.by_rows.is_ordered_if_short else _BY_ROWS
 
 
 def _of_gangs(eqn: Eqn, strides: Strides) -> str:

@@ -27,6 +27,15 @@ def pick(x: kc.array(dtype=float), at: kc.array(dtype=int), y: kc.array(dtype=fl
 
 
 @kc.kernel
+def running_sums(x: kc.array2d[float], y: kc.array2d[float]):
+    i = kc.tid()
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[i, j]
+        y[i, j] = total
+
+
+@kc.kernel
 def row_sums(x: kc.array2d(dtype=float), y: kc.array(dtype=float)):
     i = kc.tid()
     s = 0.0
@@ -141,11 +150,16 @@ def test_elements_at_a_step_components_and_shared_elements() -> None:
 
 
 def test_rows_of_threads_are_told_from_rows_of_memory() -> None:
-    (x,) = [a for a in found(row_sums).accesses if a.array == "x"]
+    (x,) = [a for a in found(running_sums).accesses if a.array == "x"]
     assert x.how == "16 elements of a row per lane, transposed in registers"
     assert not x.is_scattered
-    (loop,) = found(row_sums).loops
+    (loop,) = found(running_sums).loops
     assert loop.how.endswith("along rows in blocks of 16 iterations")
+    (x,) = [a for a in found(row_sums).accesses if a.array == "x"]
+    assert x.how == "adjacent elements"
+    (loop,) = found(row_sums).loops
+    assert loop.how.startswith("32 or 8 iterations at once, lane after lane of a gang")
+    assert loop.how.endswith("fewer than 32 iterations in blocks of 16, in their order")
     (x,) = [a for a in found(starts_of_rows).accesses if a.array == "x"]
     assert x.how == "element by element: lanes differ on axis 0, and axis 1 is adjacent"
     assert x.is_scattered
