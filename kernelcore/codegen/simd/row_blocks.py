@@ -106,8 +106,11 @@ def _emit_blocks(e: Emitter, eqn: Eqn) -> list[str]:
     place, at = e.phi(ty, (position, entry)), e.phi(ty, ("0", entry))
     inner = bind_phis(e, carried, outer, entry)
     e.bind(index, place)
-    _bind(e, loop, slots, resized(e, at, ty, "i64"))
+    buffered = _addresses(e, loop, slots, resized(e, at, ty, "i64"))
+    e.row_buffers.update(buffered)
     e.region(body)
+    for eqn in buffered:
+        del e.row_buffers[eqn]
     values = e.values(body.yields, carried)
     place_next, at_next = e.op(f"add {ty} {place}, {by}"), e.op(f"add nuw {ty} {at}, 1")
     add_edges(e, (place, at, *inner), (place_next, at_next, *values), e.block)
@@ -163,15 +166,19 @@ def _made(loop: BlockedLoop) -> list[Eqn]:
     return [*loop.sums, *loop.scatters, *(stream.eqns[0] for stream in loop.streams)]
 
 
-def _bind(e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], iteration: str) -> None:
-    """Let the accesses of ``loop`` be those of ``iteration``, an i64, of the block."""
+def _addresses(
+    e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], iteration: str
+) -> dict[Eqn, str]:
+    """Where the accesses of ``loop`` find what belongs to ``iteration``, an i64, of the block."""
+    found: dict[Eqn, str] = {}
     for eqns in (
         *(stream.eqns for stream in loop.streams),
         *((eqn,) for eqn in (*loop.sums, *loop.scatters)),
     ):
         ty = f"[{e.gang} x {memory.stored_type(array_type(eqns[0]).dtype)}]"
         address = e.op(f"getelementptr {ty}, ptr {slots[eqns[0]]}, i64 {iteration}")
-        e.row_buffers.update(dict.fromkeys(eqns, address))
+        found |= dict.fromkeys(eqns, address)
+    return found
 
 
 def _rows(e: Emitter, eqn: Eqn) -> tuple[str, ...]:
