@@ -18,7 +18,7 @@ from kernelcore.builtins.reference import evaluate
 from kernelcore.builtins.spelling import Spelling
 from kernelcore.ir.op import Division, Op, OpKind
 from kernelcore.language.composite import Composite
-from kernelcore.language.types import TYPE_CLASSES
+from kernelcore.language.types import TYPE_CLASSES, Scalar
 
 __all__ = ["Any", "Bool", "Builtin", "Float", "Int", "Number", "builtin", "registering"]
 

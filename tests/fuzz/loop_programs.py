@@ -26,6 +26,8 @@ CONDITIONS = ("p > 0.25", "j % 3 == 0", "m % 2 == 1", "i % 2 == 0", "p > q and j
 STARTS = {True: ("0.0", "-0.0", "1.5", "x[i]"), False: ("0", "3")}
 # Of programs along rows.
 WIDTH = 43
+# Of programs that collect rows.
+WIDE = 67
 # Columns before and behind those that loops name.
 MARGIN = 2
 TYPES = (*FLOATS, "float32", "float16", "int32", "int8")
@@ -146,6 +148,8 @@ class RowProgram:
     ``text`` is its source, ``types`` those of its parameters by name.
     """
 
+    width = WIDTH
+
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.types: dict[str, str] = {"at": "kc.int32"}
@@ -174,7 +178,7 @@ class RowProgram:
     def write(self) -> None:
         """The body of the kernel."""
         self.line(1, "i = kc.tid()")
-        self.line(1, f"n, i0 = at.shape[0] - {ELEMENTS - WIDTH + 2 * MARGIN}, m % 3")
+        self.line(1, f"n, i0 = at.shape[0] - {ELEMENTS - self.width + 2 * MARGIN}, m % 3")
         for at, dtype in enumerate(self.carried):
             self.line(1, f"s{at} = kc.{dtype}({self.rng.choice(('0.0', '1.5', '-0.0'))})")
         for number in range(self.rng.randint(1, 3)):
@@ -244,6 +248,45 @@ class RowProgram:
         self.line(depth, f"{target} += {self.value(index, dtype)}")
 
 
+class CollectingProgram(RowProgram):
+    """Writes one kernel of one thread per row, with loops that collect sums and extrema of it."""
+
+    width = WIDE
+
+    def write(self) -> None:
+        self.collecting = [
+            self.rng.choice(
+                ("s{at} += {v}", "s{at} -= {v}", "s{at} = kc.max(s{at}, {v})",
+                 "s{at} = kc.min({v}, s{at})")
+            )
+            for _ in self.carried
+        ]  # fmt: skip
+        super().write()
+
+    def loop(self, depth: int, index: str) -> None:
+        """A loop along rows, at times with stores to the row, or inside of another loop."""
+        if self.rng.random() < 0.1:
+            self.line(depth, f"for {index}a in range(2):")
+            depth += 1
+        self.line(depth, f"for {index} in range({self.rng.choice(ROW_RANGES)}):")
+        self.line(depth + 1, f"j = kc.int32({index}) + {MARGIN}")
+        name = self.rng.choice((index, "j"))
+        for _ in range(self.rng.randint(1, 3)):
+            self.carry(depth + 1, name)
+        if self.rng.random() < 0.2:
+            self.store(depth + 1, name)
+
+    def carry(self, depth: int, index: str) -> None:
+        """A term of the sum, or the extremum, of a carried value."""
+        at = self.rng.randrange(len(self.carried))
+        value = self.value(index, self.carried[at])
+        self.line(depth, self.collecting[at].format(at=at, v=value))
+
+    def element(self, matrix: str, index: str) -> str:
+        column = f"{self.rng.choice(('{k}', '{k}', '{k} + 1', '3'))} + {MARGIN - 1}"
+        return f"{matrix}[{self.rng.choice(ROWS)}, {column.format(k=index)}]"
+
+
 class ColumnProgram(RowProgram):
     """Writes one kernel of one thread per row, with loops whose iterations are independent.
 
@@ -253,7 +296,7 @@ class ColumnProgram(RowProgram):
     def write(self) -> None:
         """The body of the kernel."""
         self.line(1, "i = kc.tid()")
-        self.line(1, f"n, i0 = at.shape[0] - {ELEMENTS - WIDTH + 2 * MARGIN}, m % 3")
+        self.line(1, f"n, i0 = at.shape[0] - {ELEMENTS - self.width + 2 * MARGIN}, m % 3")
         for number in range(self.rng.randint(1, 2)):
             self.columns(f"k{number}")
 

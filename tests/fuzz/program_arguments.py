@@ -143,7 +143,9 @@ def strided(values: np.ndarray, array: GridArray, rng: np.random.Generator) -> n
     return view
 
 
-def row_arguments(func: Func, rng: np.random.Generator, *, are_exact: bool = False) -> list[Any]:
+def row_arguments(
+    func: Func, rng: np.random.Generator, *, width: int = ROW_WIDTH, are_exact: bool = False
+) -> list[Any]:
     """Arguments of a program along rows; integers of all arrays are indices of rows.
 
     Floats are small integers where sums are to be exact.
@@ -151,9 +153,9 @@ def row_arguments(func: Func, rng: np.random.Generator, *, are_exact: bool = Fal
     found: list[Any] = []
     for param in func.params:
         if not isinstance(param.type, ArrayType):
-            found.append(np.int32(rng.integers(0, ROW_WIDTH - 2 * MARGIN)))
+            found.append(np.int32(rng.integers(0, width - 2 * MARGIN)))
             continue
-        dtype, shape = param.type.dtype.numpy, (ELEMENTS, ROW_WIDTH)[: param.type.ndim]
+        dtype, shape = param.type.dtype.numpy, (ELEMENTS, width)[: param.type.ndim]
         if not is_float(dtype):
             numbers: Any = rng.integers(0, 50, shape)
         else:

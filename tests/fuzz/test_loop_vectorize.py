@@ -19,13 +19,14 @@ from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import has_vector_form
+from kernelcore.codegen.simd.strategy import has_vector_form, loops_in_parts
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.loop_programs import (
     ELEMENTS,
     POINTS,
+    CollectingProgram,
     ColumnProgram,
     LoopProgram,
     RowProgram,
@@ -132,6 +133,25 @@ def test_blocks_along_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
         except AssertionError as error:
             raise AssertionError(f"program {number}:\n{program.text}") from error
     assert in_blocks > 0
+
+
+@pytest.mark.parametrize("shard", range(8))
+def test_sums_and_extrema_of_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
+    in_parts = 0
+    for number in range(FIRST + shard, FIRST + 2 * COUNT, 8):
+        program = CollectingProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        func = optimize(kernel.func)
+        in_parts += bool(loops_in_parts(func))
+        gang, least = ((1, 1), (4, 1), (16, 1), (64, 1), (16, NO_MASKS))[number // 8 % 5]
+        given = row_arguments(func, np.random.default_rng(number), width=program.width)
+        try:
+            with unoptimised() if number % 8 else nullcontext():
+                run = partial(interpreter.run, func, grid_dims=POINTS)
+                compare(func, given, run, gang, 1, least)
+        except AssertionError as error:
+            raise AssertionError(f"program {number}:\n{program.text}") from error
+    assert in_parts > 0
 
 
 @pytest.mark.parametrize("shard", range(8))

@@ -36,9 +36,7 @@ class InOrder:
         return self._values
 
 
-def kept_by(
-    loop: IndependentLoop | None, values: Sequence[Any], trips: int
-) -> InOrder | InParts:
+def kept_by(loop: IndependentLoop | None, values: Sequence[Any], trips: int) -> InOrder | InParts:
     """What keeps ``values`` through ``trips`` iterations; ``loop`` is one that may have parts."""
     if loop is None or (loop.is_ordered_if_short and trips < MANY):
         return InOrder(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def run_function(func: Func, args: Sequence[Any]) -> tuple[Any, ...]:
         KernelError: An index out of bounds.
     """
     with np.errstate(all="ignore"):
-        return _Compiler([0]).region(func.body)(_bind(func, args))
+        return _Compiler([0], {}).region(func.body)(_bind(func, args))
 
 
 # What replaces the references of operations, by their names.
@@ -100,8 +100,8 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
 class _Compiler:
     """Turns regions into closures over an environment; ``point`` is the current grid point."""
 
-    def __init__(self, point: Point, in_parts: Mapping[Eqn, IndependentLoop] | None = None) -> None:
-        self._point, self._in_parts = point, in_parts or {}
+    def __init__(self, point: Point, in_parts: Mapping[Eqn, IndependentLoop]) -> None:
+        self._point, self._in_parts = point, in_parts
         self._makers: Mapping[OpKind, Callable[[Eqn], Step]] = {
             OpKind.PURE: self._pure,
             OpKind.CAST: self._cast,
@@ -322,16 +322,15 @@ class _Compiler:
 
     def _for(self, eqn: Eqn) -> Step:
         outs, (body,) = eqn.outputs, eqn.regions
-        run = self.region(body)
-        index, *carried = body.params
+        run, (index, *carried) = self.region(body), body.params
         assert isinstance(index.type, Scalar)
         make = index.type.numpy.type
-        bounds, init, found = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:]), self._in_parts.get(eqn)
+        bounds, init = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:])
 
         def step(env: Env) -> None:
             start, stop, stride = (int(get(env)) for get in bounds)
-            trips, values = trip_count(start, stop, stride), [get(env) for get in init]
-            kept = kept_by(found, values, trips)
+            trips = trip_count(start, stop, stride)
+            kept = kept_by(self._in_parts.get(eqn), [get(env) for get in init], trips)
             for k in range(trips):
                 env[index] = make(start + k * stride)
                 env.update(zip(carried, kept.before(k), strict=True))

@@ -169,10 +169,7 @@ def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
     added = {e.inputs[0] for e in eqns if _is_addition(e)}
     accessed = {e.inputs[0] for e in eqns if e.op.kind in ACCESSES and not _is_addition(e)}
     used = atoms_in(body)
-    return (
-        added.isdisjoint(accessed)
-        and used.isdisjoint(e.out for e in eqns if _is_addition(e))
-    )
+    return added.isdisjoint(accessed) and used.isdisjoint(e.out for e in eqns if _is_addition(e))
 
 
 def _collects(body: Region) -> tuple[Op, ...] | None:

@@ -245,11 +245,13 @@ class Emitter:
     ) -> Generator[None]:
         """Emit these loops inside as vectors of iterations, or in blocks along rows."""
         saved = self.vector_loops, self.blocked_loops, self.independent_loops, self.loops_in_parts
+        # A block around goes on with its own.
+        buffers, self.row_buffers = self.row_buffers, {}
         self.vector_loops, self.blocked_loops = vectors, blocked
         self.independent_loops, self.loops_in_parts = independent, in_parts
         yield
         self.vector_loops, self.blocked_loops, self.independent_loops, self.loops_in_parts = saved
-        self.row_buffers.clear()
+        self.row_buffers = buffers
 
     @property
     def block(self) -> str:

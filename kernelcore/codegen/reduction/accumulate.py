@@ -270,9 +270,7 @@ def total_of_lanes(e: Emitter, dtype: Scalar, value: str, width: int, op: Op = a
         return op.lower(e, dtype, *parts)
 
 
-def folded(
-    e: Emitter, dtype: Scalar, value: str, width: int, least: int, op: Op = add.op
-) -> str:
+def folded(e: Emitter, dtype: Scalar, value: str, width: int, least: int, op: Op = add.op) -> str:
     """``width`` values as ``least``, two or more: ``op`` joins halves element by element."""
     element = LLVM_TYPES[dtype.name]
     assert op.lower is not None

@@ -106,11 +106,10 @@ def _emit_blocks(e: Emitter, eqn: Eqn) -> list[str]:
     place, at = e.phi(ty, (position, entry)), e.phi(ty, ("0", entry))
     inner = bind_phis(e, carried, outer, entry)
     e.bind(index, place)
-    buffered = _addresses(e, loop, slots, resized(e, at, ty, "i64"))
-    e.row_buffers.update(buffered)
+    around = e.row_buffers
+    e.row_buffers = around | _addresses(e, loop, slots, resized(e, at, ty, "i64"))
     e.region(body)
-    for eqn in buffered:
-        del e.row_buffers[eqn]
+    e.row_buffers = around
     values = e.values(body.yields, carried)
     place_next, at_next = e.op(f"add {ty} {place}, {by}"), e.op(f"add nuw {ty} {at}, 1")
     add_edges(e, (place, at, *inner), (place_next, at_next, *values), e.block)

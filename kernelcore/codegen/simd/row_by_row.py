@@ -45,9 +45,7 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
         with e.at(1):
             return [
                 joined_values(e, op, v, entry, total)
-                for op, v, entry, total in zip(
-                    loop.collects, carried, entries, totals, strict=True
-                )
+                for op, v, entry, total in zip(loop.collects, carried, entries, totals, strict=True)
             ]
     own = {v: e.bound(v) for v in captured_vars(eqn) if e.stride(v) != 0}
     active = e.mask

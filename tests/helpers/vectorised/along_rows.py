@@ -12,6 +12,7 @@ from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.helpers.vectorised.case import (
+    ANY_STRIDES,
     BLOCKS,
     F32,
     F32_2D,
@@ -157,6 +158,35 @@ def outer_rows(x: F32_2D, y: F32_2D):
         y[i, k - 1] = total
 
 
+@kc.kernel
+def collected(x: F32_2D, wide: F64_2D, w: F32, small: F32, sums: F32, ends: kc.array1d[kc.float64]):
+    """Sums and extrema, up and down the rows; rows of 32 and more have a part per lane."""
+    i = kc.tid()
+    n = x.shape[1]
+    total, least, most = w[0], 3.0, kc.float64(-0.0)
+    count = 0
+    for k in range(n):
+        total += x[i, k] * w[k]
+        total -= kc.abs(x[i, k])
+        least = kc.min(x[i, k], least)
+        count += kc.int32(10.0 * x[i, k])
+    for k in range(n - 1, 0, -1):
+        most = kc.max(most, wide[i, k])
+        small[i] += x[i, k]
+    sums[i] = total + least + kc.float32(count)
+    ends[i] = most
+
+
+@kc.kernel
+def overwritten(at: I32, x: F64_2D, y: F64_2D):
+    """The adjoint adds to rows of ``x`` in a block, with a loop along ``y`` inside."""
+    i = kc.tid()
+    for k in range(x.shape[1]):
+        y[i, k] += x[at[i], k]
+        for j in range(x.shape[1]):
+            y[i, j] = 0.0
+
+
 def adjoint(kernel: kc.Kernel, wrt: int | list[int], seed: int) -> Any:
     given = [wrt] if isinstance(wrt, int) else wrt
     return optimize(tidy(vjp(kernel.func, given, [seed]).func))
@@ -165,6 +195,11 @@ def adjoint(kernel: kc.Kernel, wrt: int | list[int], seed: int) -> Any:
 def columns(n: int) -> int:
     """A number of columns that differs with the number of rows: whole blocks, and others."""
     return 3 + 7 * n % 43
+
+
+def long_columns(n: int) -> int:
+    """As many as rows with parts may have, or one less; and with every kind of remainder."""
+    return 31 + 5 * n % 47
 
 
 def square(n: int) -> list[Any]:
@@ -258,6 +293,21 @@ CASES = [
         TAIL | TILE | IDEMPOTENT | LOOP | BLOCKS,
         TILES,
         ((3, 4), (5, 9), (10, 11)),
+    ),
+    Case(
+        collected,
+        lambda n: [*((n, long_columns(n)),) * 2, (long_columns(n),), (n,), (n,), (n,)],
+        TAIL | BLOCKS,
+        (VectorStrategy(), *MASKED),
+        ROWS,
+    ),
+    Case(
+        adjoint(overwritten, 1, 2),
+        lambda n: [np.arange(n, dtype=np.int32)[::-1] // 2, *[(n, columns(n))] * 4],
+        ANY_STRIDES | TAIL | BLOCKS,
+        MASKED,
+        ROWS,
+        variant="adjoint",
     ),
     Case(outer_rows, square, TAIL | LOOP | BLOCKS | INDEPENDENT, (*GANGS, *LOOPS), ROWS),
     Case(
