@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_stopped
-from kernelcore.codegen.simd import masked_control, pack_code, partial_sums, row_blocks
+from kernelcore.codegen.simd import (
+    masked_control,
+    pack_code,
+    panel_copies,
+    partial_sums,
+    row_blocks,
+)
 from kernelcore.codegen.simd.loop_vectorize import (
     emit_independent_iterations,
     emit_vector_iterations,
@@ -73,6 +79,10 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
     e.branch(e.op(f"icmp ult {ty} {counter}, {count}"), body_label, done)
     e.start_block(body_label)
     e.bind(index, position)
+    around = e.row_buffers
+    panels = e.panels.get(eqn, ())
+    if panels:
+        e.row_buffers = around | panel_copies.addresses(e, panels, resized(e, counter, ty, "i64"))
     with e.inside():
         for phi, places in zip(wide, vectors, strict=True):
             pack_code.spread(e, phi, [carried[k] for k in places])
@@ -81,6 +91,7 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
         add_edges(e, phis, e.values([body.yields[k] for k in apart], like), e.block)
         following = [pack_code.vector(e, [body.yields[k] for k in places]) for places in vectors]
         add_edges(e, wide, following, e.block)
+    e.row_buffers = around
     e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)

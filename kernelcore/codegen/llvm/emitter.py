@@ -13,6 +13,7 @@ from kernelcore.codegen.analysis.component_groups import ComponentGroups
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.analysis.packs import Pack, Packing
+from kernelcore.codegen.analysis.panels import Panel
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm.stack_records import Member
@@ -115,6 +116,7 @@ class Emitter:
         loops_in_parts: The loops whose sums have a part per lane, where their iterations are lanes
             (``simd/partial_sums.py``).
         in_lane_order: Additions to one element that lanes make one after the other.
+        panels: The panels of loops in the tile being emitted.
         row_buffers: Where the block being emitted keeps the elements of an access.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
@@ -149,6 +151,7 @@ class Emitter:
         self.independent_loops: Mapping[Eqn, IndependentLoop] = {}
         self.loops_in_parts: Mapping[Eqn, IndependentLoop] = {}
         self.in_lane_order: frozenset[Eqn] = frozenset()
+        self.panels: Mapping[Eqn, Sequence[Panel]] = {}
         self.row_buffers: dict[Eqn, str] = {}
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None

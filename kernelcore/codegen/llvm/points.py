@@ -9,6 +9,7 @@ from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
+from kernelcore.codegen.analysis.panels import panel_loads
 from kernelcore.codegen.analysis.prefetch import first_accesses
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
@@ -26,6 +27,7 @@ from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
+from kernelcore.codegen.simd.panel_copies import make_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
@@ -140,23 +142,27 @@ def _tile(
 ) -> Tile:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
     together, is_possible = tile_rows(func, rows), is_packed
+    strides = lane_strides(together)
+    blocked = blocked_loops(together, strides)
+    loads = panel_loads(together, strides, blocked)
     assert e.accumulation is not None
     for is_shared in e.accumulation.shared.values():
         is_alone = e.op(f"xor i1 {is_shared}, true")
         is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
 
+    facts = replace(e.facts, elements=whole_elements(together))
+
+    def prepare(rows: str) -> None:
+        e.bind_all(packed)
+        with e.other_code(strides, facts, Accumulation(together)):
+            e.panels = make_panels(e, together, loads, rows)
+
     def body() -> None:
         e.bind_all(packed)
-        plan = Accumulation(together)
-        strides = lane_strides(together)
-        blocked = blocked_loops(together, strides)
-        with (
-            e.other_code(strides, replace(e.facts, elements=whole_elements(together)), plan),
-            e.special_loops({}, blocked),
-        ):
+        with e.other_code(strides, facts, Accumulation(together)), e.special_loops({}, blocked):
             e.region(together.body)
 
-    return Tile(rows, body, is_possible, is_idempotent(func))
+    return Tile(rows, prepare, body, is_possible, is_idempotent(func))
 
 
 def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:

@@ -13,6 +13,10 @@ from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
 
 Body = Callable[[], None]
+# Tiles of as many times their rows go down one column of gangs before they go on along the row:
+# what the rows share, a strip of an array that is as wide as a gang, stays in the second cache
+# (docs/decisions/281).
+TILES_OF_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Tile:
 
     Attributes:
         rows: How many rows.
+        prepare: Emits what tiles below each other share, for so many rows, an i64.
         body: Emits it for packed arrays.
         is_possible: Whether the launch allows it, as i1.
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
@@ -28,6 +33,7 @@ class Tile:
     """
 
     rows: int
+    prepare: Callable[[str], None]
     body: Body
     is_possible: str
     overlaps_tail: bool
@@ -109,7 +115,7 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
 def _emit_tile(
     e: Emitter, outer: Sequence[str], start: tuple[str, str], dims: Sequence[str], tile: Tile
 ) -> str:
-    """The gangs of the rows from ``start`` on, at least whole ones, if a tile begins there.
+    """The gangs of some rows from ``start`` on, at least whole ones, if a tile begins there.
 
     Args:
         e: Emitter, at the start of a row.
@@ -119,7 +125,7 @@ def _emit_tile(
         tile: The code.
 
     Returns:
-        The index in the row behind the points that this tile or an earlier one has run.
+        The index in the row behind the points that these tiles or earlier ones have run.
     """
     position, first = start
     whole = e.op(f"and i64 {dims[-1]}, {-e.gang}")
@@ -128,28 +134,54 @@ def _emit_tile(
     reached = e.slot("i64")
     e.text.slots.append(f"  store i64 0, ptr {reached}")
     is_taken = e.op(f"icmp slt i64 {position}, {e.op(f'load i64, ptr {reached}')}")
-    size = e.op(f"mul nuw nsw i64 {dims[-1]}, {tile.rows}")
-    end = e.op(f"add nuw nsw i64 {position}, {size}")
-    begins = e.op(f"and i1 {tile.is_possible}, {e.op(f'icmp sle i64 {end}, %end')}")
+    in_range = e.op(f"udiv i64 {e.op(f'sub i64 %end, {position}')}, {dims[-1]}")
+    rows = minimum(e, in_range, e.op(f"sub i64 {dims[-2]}, {outer[-1]}"))
+    rows = minimum(e, rows, str(tile.rows * TILES_OF_BLOCK))
+    rows = e.op(f"and i64 {rows}, {-tile.rows}")
+    begins = tile.is_possible
     for needed in (
         f"xor i1 {is_taken}, true",
         f"icmp eq i64 {first}, 0",
         f"icmp ne i64 {whole}, 0",
-        f"icmp sge i64 {e.op(f'sub i64 {dims[-2]}, {outer[-1]}')}, {tile.rows}",
+        f"icmp ne i64 {rows}, 0",
     ):
         begins = e.op(f"and i1 {begins}, {e.op(needed)}")
     before, inside, rest = e.block, e.label("tile"), e.label("rest")
     e.branch(begins, inside, rest)
     e.start_block(inside)
+    end = e.op(f"add nuw nsw i64 {position}, {e.op(f'mul nuw nsw i64 {rows}, {dims[-1]}')}")
     e.effect(f"store i64 {end}, ptr {reached}")
+    last = e.op(f"add nuw nsw i64 {outer[-1]}, {rows}")
+
+    def down() -> None:
+        tile.prepare(rows)
+        _emit_tiles_below(e, last, tile)
+
     if tile.overlaps_tail:
-        _emit_overlapping_gangs(e, outer, dims[-1], tile.body)
+        _emit_overlapping_gangs(e, outer, dims[-1], down)
     else:
-        _emit_gangs(e, outer, "0", whole, tile.body)
+        _emit_gangs(e, outer, "0", whole, down)
     after = e.block
     e.jump_into(rest)
     is_done = e.phi("i1", (is_taken, before), ("true", after))
     return e.op(f"select i1 {is_done}, i64 {taken}, i64 {first}")
+
+
+def _emit_tiles_below(e: Emitter, last: str, tile: Tile) -> None:
+    """The tiles below each other from ``e.point`` to before row ``last``, an i64."""
+    *outer, row, column = e.point
+    start = e.wide_indices[row]
+    before, head, done = e.block, e.label("tile"), e.label("tiles_end")
+    e.jump_into(head)
+    position = e.phi("i64", (start, before))
+    index = e.op(f"trunc nuw nsw i64 {position} to i32")
+    e.point = (*outer, index, column)
+    e.wide_indices[index] = position
+    tile.body()
+    following = e.op(f"add nuw nsw i64 {position}, {tile.rows}")
+    e.add_edge(position, following, e.block)
+    e.branch(e.op(f"icmp slt i64 {following}, {last}"), head, done)
+    e.start_block(done)
 
 
 def _emit_row(

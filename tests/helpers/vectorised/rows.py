@@ -144,6 +144,16 @@ def wide(a: F64_2D, b: F64_2D, c: F64_2D):
 
 
 @kc.kernel
+def backwards_product(a: F32_2D, b: F32_2D, first: int, c: F32_2D):
+    """Rows of ``b`` from the last one to row ``first``, beside the column of the thread."""
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1] - 1, first - 1, -1):
+        total += a[i, k] * b[k, j + 2]
+    c[i, j] = total
+
+
+@kc.kernel
 def stores_in_loop(a: F32_2D, b: F32_2D, n: I32, c: F32_2D):
     i, j = kc.tid()
     for k in range(a.shape[1]):
@@ -300,10 +310,11 @@ def adjoint_of_product() -> Any:
 
 
 # Whole tiles, rows that are left, and gangs with a remainder.
-TILED_GRIDS = (*((h, w) for h in (3, 4, 5) for w in range(2, 10)), (10, 11))
+# The last ones have rows enough for copies of what they read alike.
+TILED_GRIDS = (*((h, w) for h in (3, 4, 5) for w in range(2, 10)), (10, 11), (69, 9), (131, 6))
 ADDING: Any = {
     "forms": TILES[1:],
-    "grids": ((9, 7), (10, 11)),
+    "grids": ((9, 7), (10, 11), (75, 11)),
     "oracle": VectorStrategy(4),
 }
 
@@ -335,7 +346,14 @@ CASES = [
         lambda k, m, n: [(k, m, STEPS), (k, STEPS, n), (k, m, n)],
         TAIL | TILE | IDEMPOTENT | LOOP,
         TILES,
-        ((3, 5, 11), (2, 4, 7)),
+        ((3, 5, 11), (2, 4, 7), (2, 37, 9)),
+    ),
+    Case(
+        backwards_product,
+        lambda m, n: [(m, STEPS), (STEPS, n + 2), 1, (m, n)],
+        TAIL | TILE | IDEMPOTENT | LOOP,
+        TILES,
+        TILED_GRIDS,
     ),
     Case(in_place, lambda *g: [*factors(*g), g], TAIL | TILE | LOOP, TILES, TILED_GRIDS),
     Case(wide, factors, TAIL | TILE | IDEMPOTENT, TILES, TILED_GRIDS),
@@ -352,6 +370,6 @@ CASES = [
         adjoint_of_product(),
         lambda m, n: [*factors(m, n), (m, STEPS), (STEPS, n), (m, n)],
         ANY_STRIDES | TAIL | TILE | LOOP,
-        **ADDING | {"grids": [*((9, n) for n in range(4, 9)), (10, 11)]},
+        **ADDING | {"grids": [*((9, n) for n in range(4, 9)), (10, 11), (75, 11)]},
     ),
 ]
