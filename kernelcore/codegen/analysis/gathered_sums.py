@@ -40,6 +40,7 @@ from kernelcore.ir.op import (
 from kernelcore.ir.walk import array_type, clone_eqn, substitute, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.simplify.dead_code import dce
+from kernelcore.passes.simplify.products import fuse_products
 
 # Start, stop and step of a loop.
 Bounds = tuple[Atom, Atom, Atom]
@@ -215,7 +216,8 @@ class _Gathering:
         """A kernel of these equations; what has no effect is left out."""
         func, body = self.source.func, Region(self.params, tuple(eqns))
         name = f"{func.name}_{name}"
-        return dce(replace(func, name=name, body=body, grid_rank=grid_rank, param_locs=()))
+        made = replace(func, name=name, body=body, grid_rank=grid_rank, param_locs=())
+        return dce(fuse_products(made))
 
     def place(self, kept: Kept, places: Sequence[Atom]) -> tuple[Atom, ...]:
         """The array of ``kept`` and its indices for the thread at ``places`` of the piece."""

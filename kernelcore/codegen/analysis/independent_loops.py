@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass
-from kernelcore.builtins.arithmetic import add, sub
+from kernelcore.builtins.arithmetic import add, fma, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
@@ -222,7 +222,7 @@ def _step(eqn: Eqn, at: int) -> tuple[Op, Var] | None:
         (body,), slot = eqn.regions, at - skipped
         op = _collecting(body, body.params[leading + slot], body.yields[slot])
         return None if op is None else (op, eqn.outputs[slot])
-    if eqn.op is sub.op and at == 0:
+    if (eqn.op, at) in ((sub.op, 0), (fma.op, 2)):
         return add.op, eqn.out
     return None if eqn.op.neutral is None else (eqn.op, eqn.out)
 
