@@ -14,7 +14,6 @@ from kernelcore.passes.simplify.common_subexpressions import merge_equal
 from kernelcore.passes.simplify.dead_code import dce, without_checks
 from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
-from kernelcore.passes.simplify.products import fuse_products
 
 # Few programs ask for checks.
 if TYPE_CHECKING:
@@ -49,14 +48,9 @@ def tidy(func: Func) -> Func:
 
 def optimize(func: Func) -> Func:
     """``func``, normalized, ready for code generation and for native launches."""
-    return plan_accumulations(_ready(func))
+    return plan_accumulations(without_rules(func))
 
 
 def standalone(func: Func) -> Func:
     """As ``optimize``, for exported code, whose callers make no partial sums."""
-    return mark_owned(_ready(func))
-
-
-def _ready(func: Func) -> Func:
-    """``func``, normalized, as code computes it."""
-    return dce(fuse_products(without_rules(func)))
+    return mark_owned(without_rules(func))

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from kernelcore.base import native
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.builtins.arithmetic import add, sub
+from kernelcore.builtins.arithmetic import add, fma, mul, sub
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.gatherable import Addition, Source
 from kernelcore.ir.builder import Builder
@@ -38,9 +39,8 @@ from kernelcore.ir.op import (
     OpKind,
 )
 from kernelcore.ir.walk import array_type, clone_eqn, substitute, walk_eqns
-from kernelcore.language.types import ArrayType, Scalar, int32
+from kernelcore.language.types import ArrayType, Scalar, float32, float64, int32
 from kernelcore.passes.simplify.dead_code import dce
-from kernelcore.passes.simplify.products import fuse_products
 
 # Start, stop and step of a loop.
 Bounds = tuple[Atom, Atom, Atom]
@@ -216,8 +216,7 @@ class _Gathering:
         """A kernel of these equations; what has no effect is left out."""
         func, body = self.source.func, Region(self.params, tuple(eqns))
         name = f"{func.name}_{name}"
-        made = replace(func, name=name, body=body, grid_rank=grid_rank, param_locs=())
-        return dce(fuse_products(made))
+        return dce(replace(func, name=name, body=body, grid_rank=grid_rank, param_locs=()))
 
     def place(self, kept: Kept, places: Sequence[Atom]) -> tuple[Atom, ...]:
         """The array of ``kept`` and its indices for the thread at ``places`` of the piece."""
@@ -287,7 +286,7 @@ class _Gathering:
             for at, additions in enumerate(elements.values()):
                 for addition in additions:
                     value = substitute(addition.eqn.inputs[-1], env)
-                    found[at] = builder.emit(add.op, found[at], value)
+                    found[at] = _added(builder, found[at], value)
             return found
 
         loops = [(_var(index[at]), *bounds[at]) for at in sorted(bounds)]
@@ -339,6 +338,14 @@ def _nothing(eqn: Eqn) -> Const:
     """What leaves any sum as it is to which ``eqn`` adds."""
     dtype = array_type(eqn).dtype
     return Const(dtype, nothing_added(dtype))
+
+
+def _added(builder: Builder, total: Atom, value: Atom) -> Atom:
+    """``total + value``, rounded once if ``value`` is a product and the processor can."""
+    product = next((e for e in builder.eqns if e.op is mul.op and e.out == value), None)
+    if product is None or value.type not in (float32, float64) or not native.has_fma:
+        return builder.emit(add.op, total, value)
+    return builder.emit(fma.op, *product.inputs, total)
 
 
 def _looped(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base import native
 from kernelcore.codegen.simd.gathering import choose_gathering
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
@@ -197,6 +198,18 @@ def test_a_leading_axis_stays_apart_or_is_summed_up(size: tuple[int, int, int, i
     wanted = np.einsum("nij,jk->nik", cotangent, b), np.einsum("nij,nik->jk", cotangent, a)
     for got, expected in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(got, expected, 1e-4, 1e-4 * np.abs(expected).max())
+
+
+def test_products_are_added_with_one_rounding() -> None:
+    factor = 1 + 2.0**-12
+    rounded = 1 + 2.0**-11  # of the square, whose last bit is lost
+    a, b = np.array([[[1], [factor]]], np.float32), np.zeros((1, 1), np.float32)
+    cotangent = np.array([[[-rounded], [factor]]], np.float32)
+    gradients = [np.zeros_like(a), np.zeros_like(b)]
+    y = np.zeros_like(cotangent)
+    kc.launch(products, y.shape, [a, b], [y], gradients, [cotangent], adjoint=True)
+    exact = factor**2 - rounded
+    assert gradients[1] == (exact if native.has_fma else 0)
 
 
 def test_an_array_that_is_added_to_may_share_memory() -> None:
