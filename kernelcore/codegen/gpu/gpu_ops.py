@@ -95,9 +95,9 @@ def link(text: str) -> str:
     text, count = _REMAINDER.subn(r"= call \1 @kc_frem_\1(\1 \2, \1 \3)", text)
     if count:
         text += _remainder("float", "f32") + _remainder("double", "f64")
-    declared = "declare ptr @realloc(ptr, i64)\n"
+    declared = "declare ptr @aligned_alloc(i64, i64)\n"
     if declared in text:
-        text = text.replace(declared, "") + _REALLOC
+        text = text.replace(declared, "") + _ALIGNED_ALLOC
     return _declared_once(text)
 
 
@@ -113,24 +113,12 @@ def _declared_once(text: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-# Devices have no ``realloc``. A stack doubles, so the old block has half of the wanted size.
-_REALLOC = """
+# Devices have no ``aligned_alloc``; what ``malloc`` gives suits a value of one thread.
+_ALIGNED_ALLOC = """
 declare ptr @malloc(i64)
-declare void @free(ptr)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define internal ptr @realloc(ptr %old, i64 %size) {
+define internal ptr @aligned_alloc(i64 %alignment, i64 %size) {
   %new = call ptr @malloc(i64 %size)
-  %none = icmp eq ptr %new, null
-  %first = icmp eq ptr %old, null
-  %skip = or i1 %none, %first
-  br i1 %skip, label %done, label %copy
-copy:
-  %had = lshr i64 %size, 1
-  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %had, i1 false)
-  call void @free(ptr %old)
-  br label %done
-done:
   ret ptr %new
 }
 """

@@ -14,7 +14,10 @@ from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar, StackType
 
-FIRST_CAPACITY = 32
+# The size of a stack is a multiple of its alignment, as aligned_alloc() asks for.
+FIRST_CAPACITY = 64
+# Vectors that lie across two cache lines take twice as long.
+ALIGNMENT = 64
 
 # The block of every function with stacks that reports the failure and returns.
 OUT_OF_MEMORY_BLOCK = "out_of_memory"
@@ -71,8 +74,12 @@ def clear_stacks(e: Emitter) -> list[str]:
 def free_stacks(e: Emitter) -> None:
     """Give the memory of every stack back."""
     for stack in e.stacks:
-        e.declare("declare void @free(ptr)")
-        e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
+        _free(e, stack)
+
+
+def _free(e: Emitter, stack: StackValue) -> None:
+    e.declare("declare void @free(ptr)")
+    e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
 
 
 def _make_room(e: Emitter, stack: StackValue, member: Member, capacity: str, is_full: str) -> None:
@@ -87,13 +94,17 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     doubled = e.op(f"shl i64 {capacity}, 1")
     fresh = e.op(f"icmp eq i64 {capacity}, 0")
     wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
-    old = e.op(f"load ptr, ptr {stack.data}")
     size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
-    e.declare("declare ptr @realloc(ptr, i64)")
-    data = e.op(f"call ptr @realloc(ptr {old}, i64 {size_bytes})")
+    e.declare("declare ptr @aligned_alloc(i64, i64)")
+    data = e.op(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size_bytes})")
     grown = e.label("grown")
     e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
     e.start_block(grown)
+    old = e.op(f"load ptr, ptr {stack.data}")
+    had = e.op(f"mul i64 {capacity}, {record_bytes}")
+    e.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    e.effect(f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr {old}, i64 {had}, i1 false)")
+    _free(e, stack)
     e.effect(f"store ptr {data}, ptr {stack.data}")
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
 

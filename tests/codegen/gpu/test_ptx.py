@@ -46,7 +46,7 @@ REFUSAL = r"^ptx: '.*' needs '\w+' of the C library"
 # What the driver links.
 PROVIDED = {"vprintf", "malloc", "free"}
 # Names of constants and functions inside a module are its own.
-OWN = re.compile(r"\b(kc_\$_|text_\$_|kc_frem_|realloc\b)")
+OWN = re.compile(r"\b(kc_\$_|text_\$_|kc_frem_|aligned_alloc\b)")
 EXTERNAL = re.compile(r"\.extern \.func[^;]*?(\w+)\s*\([^;]*;\n")
 FLOATS = {"float32": (np.float32, "float", "f32"), "float64": (np.float64, "double", "f64")}
 PARAMETERS = re.compile(r"\.param ")

@@ -215,8 +215,10 @@ def test_stacks_that_are_pushed_and_popped_together_share_memory(is_nested: bool
 
 
 def test_a_stack_that_cannot_grow_fails_the_launch() -> None:
-    text = cpu.llvm_text(reversal(float32), "starved").replace("@realloc(", "@starved_realloc(")
-    text = text.replace("declare ptr @starved_realloc(ptr, i64)", STARVED_REALLOC)
+    text = cpu.llvm_text(reversal(float32), "starved").replace(
+        "@aligned_alloc(", "@starved_allocation("
+    )
+    text = text.replace("declare ptr @starved_allocation(i64, i64)", STARVED_ALLOCATION)
     address = cpu.load(cpu.object_code(text), "starved")
     x = np.ones((3, 200), np.float32)
     out = np.zeros_like(x)
@@ -234,13 +236,13 @@ def test_a_stack_that_cannot_grow_fails_the_launch() -> None:
     assert not out.any()
 
 
-STARVED_REALLOC = """\
-declare ptr @realloc(ptr, i64)
-define internal ptr @starved_realloc(ptr %old, i64 %size) {
+STARVED_ALLOCATION = """\
+declare ptr @aligned_alloc(i64, i64)
+define internal ptr @starved_allocation(i64 %alignment, i64 %size) {
   %large = icmp ugt i64 %size, 500
   br i1 %large, label %fail, label %pass
 pass:
-  %data = call ptr @realloc(ptr %old, i64 %size)
+  %data = call ptr @aligned_alloc(i64 %alignment, i64 %size)
   ret ptr %data
 fail:
   ret ptr null
