@@ -8,7 +8,8 @@ before is dead; an accumulation takes it and leaves it. ``vjp.py`` holds the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from kernelcore.base.lazy import Deferred
@@ -28,7 +29,47 @@ if TYPE_CHECKING:
 else:
     formula = Deferred("kernelcore.frontend.formula")
 
-Cotangents = dict[Var, Atom]
+# Longest chain of additions of one cotangent.
+MOST_TERMS = 8
+
+
+class Cotangents:
+    """The cotangents of values: sums of terms, of which a reverse sweep finds one after the other.
+
+    A sum of many terms is one of shorter sums, which do not wait for each other.
+    """
+
+    def __init__(self, builder: Builder, known: Mapping[Var, Atom] = MappingProxyType({})) -> None:
+        self._builder = builder
+        # Per value sums, with how many terms each has.
+        self._sums = {var: [(atom, 1)] for var, atom in known.items()}
+
+    def __contains__(self, value: Atom) -> bool:
+        return value in self._sums
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter(self._sums)
+
+    def add(self, value: Var, term: Atom) -> None:
+        """Add ``term`` to the cotangent of ``value``."""
+        sums = self._sums.setdefault(value, [])
+        if not sums or sums[-1][1] == MOST_TERMS:
+            sums.append((term, 1))
+            return
+        total, count = sums.pop()
+        sums.append((self._builder.emit(add.op, total, term), count + 1))
+
+    def pop(self, value: Var) -> Atom | None:
+        """Remove and return the cotangent of ``value``, if it has one."""
+        sums = self._sums.pop(value, None)
+        if sums is None:
+            return None
+        (total, _), *rest = sums
+        for part, _ in rest:
+            total = self._builder.emit(add.op, total, part)
+        return total
+
+
 Handler: TypeAlias = "Callable[[Reverse, Eqn, Cotangents], None]"
 
 
@@ -77,7 +118,8 @@ class Reverse:
             self.builder.loc = func.loc
             for param in func.params:
                 if isinstance(param.type, Scalar) and param in self.wrt and param in cotangents:
-                    self.builder.emit(ATOMIC_ADD, self.adjoint[param], cotangents[param])
+                    cotangent = self.take(cotangents, param)
+                    self.builder.emit(ATOMIC_ADD, self.adjoint[param], cotangent)
         adjoints = {p: self.adjoint[p] for p in func.params if p in self.adjoint}
         return make_derived(func, "vjp", adjoints, eqns)
 
@@ -95,7 +137,7 @@ class Reverse:
     def _sweep(self, seeds: Mapping[Atom, Atom]) -> tuple[list[Eqn], Cotangents]:
         """The primal and the reverse sweep, which starts with the cotangents ``seeds``."""
         root = self.primal.open(self.func.body, is_root=True)
-        cotangents: Cotangents = {}
+        cotangents = Cotangents(self.builder)
         with self.builder.into(root.eqns):
             for result, cotangent in seeds.items():
                 self.add(cotangents, result, cotangent)
@@ -106,13 +148,12 @@ class Reverse:
         """Add ``term`` to the cotangent of ``target``, if that is active."""
         if not isinstance(target, Var) or target not in self.active:
             return
-        known = cotangents.get(target)
-        cotangents[target] = term if known is None else self.builder.emit(add.op, known, term)
+        cotangents.add(target, term)
 
     def take(self, cotangents: Cotangents, atom: Var) -> Atom:
         """Remove and return the cotangent of ``atom``, zero where there is none."""
         assert isinstance(atom.type, Scalar)
-        return cotangents.pop(atom, None) or zero(atom.type)
+        return cotangents.pop(atom) or zero(atom.type)
 
     def region(self, region: Region, cotangents: Cotangents) -> None:
         """Emit the reverse sweep of ``region``, updating ``cotangents``."""
@@ -126,14 +167,15 @@ class Reverse:
     def cast(self, eqn: Eqn, cotangents: Cotangents) -> None:
         """The cotangent, cast back."""
         source = eqn.inputs[0]
-        if eqn.out in cotangents and source in self.active:
-            term = self.builder.emit(eqn.op, cotangents.pop(eqn.out), dtype=source.type)
+        cotangent = cotangents.pop(eqn.out)
+        if cotangent is not None and source in self.active:
+            term = self.builder.emit(eqn.op, cotangent, dtype=source.type)
             self.add(cotangents, source, term)
 
     def pure(self, eqn: Eqn, cotangents: Cotangents) -> None:
         """The op's formula for each argument that has a cotangent."""
         check_derivative_exists(eqn, self.active)
-        cotangent = cotangents.pop(eqn.out, None)
+        cotangent = cotangents.pop(eqn.out)
         if cotangent is None or eqn.op.grad is None:
             return
         inputs: dict[str, Atom] = dict(zip(eqn.op.params, eqn.inputs, strict=True))
@@ -156,7 +198,7 @@ class Reverse:
     def load(self, eqn: Eqn, cotangents: Cotangents) -> None:
         """Add to the cotangent of the element."""
         array = eqn.inputs[0]
-        cotangent = cotangents.pop(eqn.out, None)
+        cotangent = cotangents.pop(eqn.out)
         adjoint = self.adjoint.get(array)
         if cotangent is None or adjoint is None:
             return

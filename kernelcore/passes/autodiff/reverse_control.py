@@ -8,6 +8,7 @@ from kernelcore.ir.op import CAST, ENDS_TOGETHER, FEW_TRIPS, OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.language.types import Scalar, int32, int64, uint64
 from kernelcore.passes.autodiff import snippet_calls
+from kernelcore.passes.autodiff.primal_recomputation import RegionState
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
 from kernelcore.passes.autodiff.running_extrema import attained
 
@@ -19,23 +20,24 @@ def branch(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     outs = [v for v in eqn.outputs if v in cotangents]
     if not outs and not _enters_by_memory(state, eqn):
         return
-    incoming = {v: cotangents.pop(v) for v in outs}
-    found: list[tuple[Region, Cotangents]] = []
+    incoming = {v: state.take(cotangents, v) for v in outs}
+    found: list[tuple[RegionState, Cotangents]] = []
     for region in eqn.regions:
         body_state = state.primal.open(region)
-        inner: Cotangents = {}
+        inner = Cotangents(state.builder)
         with state.builder.into(body_state.eqns):
             for out, yielded in zip(eqn.outputs, region.yields, strict=True):
                 if out in incoming:
                     state.add(inner, yielded, incoming[out])
             state.region(region, inner)
-        found.append((Region((), tuple(body_state.eqns)), inner))
+        found.append((body_state, inner))
     bound = {v for region in eqn.regions for v in bound_vars(region)}
     targets = list(dict.fromkeys(v for _, inner in found for v in inner if v not in bound))
-    branches = [
-        Region((), region.eqns, tuple(state.take(inner, v) for v in targets))
-        for region, inner in found
-    ]
+    branches: list[Region] = []
+    for body_state, inner in found:
+        with state.builder.into(body_state.eqns):
+            yields = tuple(state.take(inner, v) for v in targets)
+        branches.append(Region((), tuple(body_state.eqns), yields))
     cond = state.primal.value(eqn.inputs[0])
     # Primal values that the branches asked for are emitted before the ``if``.
     names = [f"ct_{v.name}" for v in targets]
@@ -63,7 +65,7 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     trips, counter = _trips(state, eqn)
     extremum = attained(state, eqn, trips, lambda k: _index(state, eqn, k))
     body_state = state.primal.open(body)
-    inner: Cotangents = dict(zip(captured, carried[len(slots) :], strict=True))
+    inner = Cotangents(state.builder, dict(zip(captured, carried[len(slots) :], strict=True)))
     with state.builder.into(body_state.eqns):
         if eqn.op.kind is OpKind.FOR:
             body_state.values[body.params[0]] = _index(state, eqn, counter)
@@ -72,8 +74,8 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
         for slot, cotangent in zip(slots, carried, strict=False):
             state.add(inner, body.yields[slot], cotangent)
         state.region(body, inner)
-    params = [body.params[first + i] for i in slots]
-    yields = tuple(state.take(inner, v) for v in (*params, *captured))
+        params = [body.params[first + i] for i in slots]
+        yields = tuple(state.take(inner, v) for v in (*params, *captured))
     backwards = Region((counter, *carried), tuple(body_state.eqns), yields)
     assert isinstance(counter.type, Scalar)
     one, down = Const(counter.type, 1), Const(counter.type, -1)
