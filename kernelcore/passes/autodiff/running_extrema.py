@@ -77,15 +77,17 @@ def attained(
     dtype = trips.type
     assert isinstance(dtype, Scalar)
     iteration, first, last = (Var(dtype, name) for name in ("k", "first", "last"))
+    none = Const(dtype, -1)
     found = state.primal.open(body)
     with builder.into(found.eqns):
         found.values[body.params[0]] = index(iteration)
         is_final = builder.emit(equal.op, state.primal.value(value), final)
-        here = builder.emit(where.op, is_final, iteration, trips)
-        later = builder.emit(where.op, is_final, iteration, last)
-        yields = builder.emit(min_builtin.op, first, here), later
+        here, there = (
+            builder.emit(where.op, is_final, iteration, nowhere) for nowhere in (trips, none)
+        )
+        yields = builder.emit(min_builtin.op, first, here), builder.emit(max_builtin.op, last, there)
     region = Region((iteration, first, last), tuple(found.eqns), yields)
-    one, none = Const(dtype, 1), Const(dtype, -1)
+    one = Const(dtype, 1)
     ends = builder.emit_for(zero(dtype), trips, one, (trips, none), region, ("first", "last"))
     return Attained(start, final, trips, *ends)
 
