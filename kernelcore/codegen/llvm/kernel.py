@@ -111,7 +111,10 @@ def emit_kernel(
     e = target.begun(func, strategy)
     e.text.marks = [] if with_lines else None
     _emit_grid(e, func, strategy, range(func.rank), detours=detours)
-    marks = target.marks(func, strategy)
+    marks = target.marks(func)
+    if is_straight(func, strategy.gang):
+        # A kernel without loops has no detours, so this holds for the whole module.
+        marks += f' "{STRAIGHT}"="true"'
     return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{marks}')
 
 
@@ -121,7 +124,7 @@ def _other_axis_detour(found: OtherAxis, strategy: VectorStrategy, target: _Targ
 
     symbol, e = "@kc.other_axis", target.begun(found.func, strategy)
     _emit_grid(e, found.func, strategy, found.axes)
-    return Detour(symbol, target.function(symbol, e, target.marks(found.func, strategy)), is_taken)
+    return Detour(symbol, target.function(symbol, e, target.marks(found.func)), is_taken)
 
 
 def _gathered_detour(
@@ -146,7 +149,7 @@ def _gathered(
         part = target.begun(func, strategy)
         _emit_grid(part, func, strategy, range(func.rank), arrays=arrays)
         symbols.append(f"@kc.gathered.{len(symbols)}")
-        for text in target.function(symbols[-1], part, target.marks(func, strategy)):
+        for text in target.function(symbols[-1], part, target.marks(func)):
             e.declare(text)
     load_arguments(e, found.func)
     dims, start = _extents(e, range(found.func.rank)), e.label("start")
@@ -181,11 +184,9 @@ class _Target:
             e.packing, e.emit_pack = packs(func, strategy.packed_bytes), pack_code.emit_pack
         return e
 
-    def marks(self, func: Func, strategy: VectorStrategy = SCALAR_CODE) -> str:
+    def marks(self, func: Func) -> str:
         """LLVM attributes of the code of ``func``."""
         pairs = {**(self.attributes or {}), **float_mode(func)}
-        if is_straight(func, strategy.gang):
-            pairs[STRAIGHT] = "true"
         return "".join(f' "{name}"="{value}"' for name, value in pairs.items())
 
     def function(self, symbol: str, e: Emitter, marks: str) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.base import native
 from kernelcore.codegen.simd.gathering import choose_gathering
+from kernelcore.codegen.target import cpu
+from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import adjoint_func
@@ -221,6 +223,11 @@ def test_an_array_that_is_added_to_may_share_memory() -> None:
     shared = w.copy()
     kc.launch(counted, (11, 6), [shared, x], [shared])
     np.testing.assert_allclose(shared, w * (1 + x).prod(0), 1e-3, 1e-3)
+
+
+def test_llvm_hoists_code_out_of_the_loops_of_sums() -> None:
+    """The kernel that runs before them, in the same module, has no loop."""
+    assert STRAIGHT not in cpu.llvm_text(adjoint_func(product))
 
 
 def test_the_report_says_which_sums_are_gathered() -> None:
