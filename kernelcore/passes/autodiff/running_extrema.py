@@ -85,7 +85,10 @@ def attained(
         here, there = (
             builder.emit(where.op, is_final, iteration, nowhere) for nowhere in (trips, none)
         )
-        yields = builder.emit(min_builtin.op, first, here), builder.emit(max_builtin.op, last, there)
+        yields = (
+            builder.emit(min_builtin.op, first, here),
+            builder.emit(max_builtin.op, last, there),
+        )
     region = Region((iteration, first, last), tuple(found.eqns), yields)
     one = Const(dtype, 1)
     ends = builder.emit_for(zero(dtype), trips, one, (trips, none), region, ("first", "last"))
