@@ -346,10 +346,11 @@ class Emitter:
 
     def eqn(self, eqn: Eqn) -> None:
         """Emit ``eqn`` and bind its outputs; a single output decides of how many lanes it is."""
-        lanes = self.lanes_of(eqn.out) if len(eqn.outputs) == 1 else 1
+        saved = self.lanes
+        self.lanes = self.lanes_of(eqn.out) if len(eqn.outputs) == 1 else 1
         self.text.mark(eqn.loc)
-        with self.at(lanes):
-            values = self._handlers[eqn.op.kind](self, eqn)
+        values = self._handlers[eqn.op.kind](self, eqn)
+        self.lanes = saved
         if eqn.regions:
             self.text.mark(eqn.loc)
         for out, value in zip(eqn.outputs, values, strict=True):
