@@ -149,7 +149,7 @@ def gathered_sums(
         is_better: Whether lanes suit the first kernel of an addition better than the second one;
             without a preference the loop is the last axis.
     """
-    if func.rank < 2:
+    if func.rank < 2 or not any(e.op.kind is OpKind.FOR for e in func.body.eqns):
         return None
     source = Source(func)
     found: dict[tuple[Eqn, frozenset[int]], list[Addition]] = {}

@@ -87,7 +87,9 @@ def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
         strides: By how much values grow from lane to lane.
     """
     loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
-    defined = definitions(func) if loops else dict[Var, Eqn]()
+    if not loops:
+        return {}
+    defined = definitions(func)
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
     outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}

@@ -8,6 +8,7 @@ last axis; others span several rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
@@ -17,6 +18,7 @@ from kernelcore.language.types import MAX_GRID_DIMS, Scalar
 Strides = Mapping[Var, int | None]
 
 
+@lru_cache(maxsize=8)
 def lane_strides(func: Func) -> Strides:
     """By how much every scalar of ``func`` grows from thread to thread of a gang in a row.
 
@@ -138,7 +140,11 @@ class _Analysis:
                     self.learn(out, stride)
 
     def simple(self, eqn: Eqn) -> int | None:
-        is_uniform = all(self.of(a) == 0 for a in eqn.inputs if isinstance(a.type, Scalar))
+        is_uniform = True
+        for atom in eqn.inputs:
+            if isinstance(atom, Var) and isinstance(atom.type, Scalar) and self.strides[atom] != 0:
+                is_uniform = False
+                break
         match eqn.op.kind:
             case OpKind.TID:
                 self.indices.add(eqn.out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
@@ -63,6 +64,7 @@ class Accumulation:
     meeting: frozenset[Eqn] = frozenset()
 
 
+@lru_cache(maxsize=4)
 def adds_in_order(func: Func) -> bool:
     """Whether a gang adds to shared elements in the order of single threads."""
     arrays: list[Atom] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
@@ -69,6 +70,7 @@ def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     return replace(bodies, collapse_limit=limit, middle=middle)
 
 
+@lru_cache(maxsize=4)
 def gaining_middle(func: Func) -> DenseMiddle | None:
     """The kernel for the middle of rows, if gangs access more elements together there."""
     strides = lane_strides(func)
