@@ -51,6 +51,11 @@ class Host:
         return 1 if "+avx512bw" in known else 4 if "+avx" in known else NO_MASKS
 
     @property
+    def gathers(self) -> bool:
+        """Whether an instruction loads elements anywhere, under a mask of single bits."""
+        return "+avx512f" in self.features.split(",")
+
+    @property
     def scales(self) -> bool:
         """Whether an instruction multiplies vectors by powers of two (vscalefps, vscalefpd)."""
         known = self.features.split(",")

@@ -68,12 +68,10 @@ def strategies(func: Func) -> list[VectorStrategy]:
         found.append(VectorStrategy(loop_lanes=LOOP_LANES))
     if not has_vector_form(func):
         return found
-    least = host().least_masked_bytes
+    least, gathers = host().least_masked_bytes, host().gathers
     tiles = (1, *TILE_ROWS) if can_tile_rows(func) else (1,)
     return found + [
-        VectorStrategy(gang, tile_rows=rows, least_masked_bytes=least)
-        for gang in GANGS
-        for rows in tiles
+        VectorStrategy(gang, 1, rows, least, gathers=gathers) for gang in GANGS for rows in tiles
     ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -83,7 +83,8 @@ def form_of(func: Func, seed: int) -> VectorStrategy | None:
         return VectorStrategy(loop_lanes=LOOP_LANES)
     lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
     rows = rng.choice((1, 2, 4)) if lanes > 1 and can_tile_rows(func) else 1
-    return VectorStrategy(lanes, 1, rows, rng.choice((1, 1, 4, NO_MASKS)))
+    masked = rng.choice((1, 1, 4, NO_MASKS))
+    return VectorStrategy(lanes, 1, rows, masked, gathers=rng.random() < 0.5)
 
 
 def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None:
@@ -91,7 +92,7 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
     form, points = form_of(func, seed), math.prod(grid)
     cut = seed % (points + 1)
     chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
-    shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes) if form else ()
+    shape = tuple(getattr(form, f.name) for f in fields(form)) if form else ()
     along = lane_axis_of(func, seed)
     with (
         patch.object(gathering, "other_axis", lambda _: along),

@@ -65,6 +65,7 @@ def launch(
     tile_rows: int = 1,
     least_masked_bytes: int = 1,
     packed_bytes: int = 0,
+    gathers: bool = False,
     *,
     in_order: bool = False,
 ) -> int:
@@ -78,7 +79,8 @@ def launch(
         return gpu.run(func, args, dims, chunks=chunks, order=order)
     form = None
     if lanes is not None:
-        form = VectorStrategy(lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes)
+        masked = least_masked_bytes
+        form = VectorStrategy(lanes, loop_lanes, tile_rows, masked, packed_bytes, gathers)
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank

@@ -58,6 +58,7 @@ class Facts:
         adjacent_sums: The additions to adjacent elements that gangs may make together, by each.
         first_accesses: Accesses before which memory is prefetched.
         least_masked_bytes: The smallest elements that the processor accesses under masks.
+        gathers: Whether lanes load elements anywhere by one instruction.
         fused: Whether the target multiplies and adds in one instruction.
         branches: Whether rare cases of elementary functions are branches in place.
         scales: Whether the target multiplies by a power of two in one instruction.
@@ -71,6 +72,7 @@ class Facts:
     adjacent_sums: ComponentGroups = field(default_factory=dict[Eqn, tuple[Eqn, ...]])
     first_accesses: frozenset[Eqn] = frozenset()
     least_masked_bytes: int = 1
+    gathers: bool = False
     fused: bool = native.has_fma
     branches: bool = False
     scales: bool = False

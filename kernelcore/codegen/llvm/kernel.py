@@ -172,7 +172,12 @@ class _Target:
         """An emitter of ``func``, with what is known of it."""
         least, given = strategy.least_masked_bytes, tuple((self.attributes or {}).items())
         facts = facts_of(
-            func, least_masked_bytes=least, checks_status=True, attributes=given, scales=self.scales
+            func,
+            least_masked_bytes=least,
+            gathers=strategy.gathers,
+            checks_status=True,
+            attributes=given,
+            scales=self.scales,
         )
         lanes = Lanes()
         if strategy.gang > 1:

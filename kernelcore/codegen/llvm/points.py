@@ -31,6 +31,7 @@ from kernelcore.codegen.simd.panel_copies import make_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.op import LOOPS
 from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.dense_middle import DenseMiddle
@@ -186,8 +187,10 @@ def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) ->
 
 def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
     """``facts``, with what gangs that run ``func`` need besides."""
+    has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
     return replace(
         facts,
+        gathers=facts.gathers and not has_loops,
         elements=whole_elements(func),
         adjacent_sums=adjacent_sums(func),
         first_accesses=first_accesses(func),

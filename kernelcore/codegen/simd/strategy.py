@@ -37,6 +37,7 @@ class VectorStrategy:
         least_masked_bytes: The smallest elements for which the processor has masked accesses.
         packed_bytes: The size of the registers in which single threads pack operations that they
             apply to several values alike; 0 if they do not.
+        gathers: Whether an instruction of the processor loads elements anywhere.
     """
 
     gang: int = 1
@@ -44,6 +45,7 @@ class VectorStrategy:
     tile_rows: int = 1
     least_masked_bytes: int = 1
     packed_bytes: int = 0
+    gathers: bool = False
 
 
 SCALAR_CODE = VectorStrategy()
@@ -60,7 +62,8 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     gang = _gang_for(func, host)
     if gang > 1:
         rows = rows_per_tile(func, gang, host.float_lanes)
-        return VectorStrategy(gang, tile_rows=rows, least_masked_bytes=host.least_masked_bytes)
+        least = host.least_masked_bytes
+        return VectorStrategy(gang, 1, rows, least, gathers=host.gathers)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     has_packs = config.optimize and not loops_in_parts(func)

@@ -27,6 +27,8 @@ from kernelcore.language.types import Scalar
 MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
+# No instruction gathers smaller elements.
+LEAST_GATHERED_BYTES = 4
 # Hardware prefetchers stop at the end of a page, so prefetches are one page ahead.
 PAGE_BYTES = 4096
 
@@ -111,7 +113,7 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
 def _load(e: Emitter, where: Site) -> str:
     element, count = stored_type(where.dtype), where.period * e.gang
     if not (where.is_whole and _fits_masks(e, where.dtype, count)):
-        return _load_one_by_one(e, where)
+        return _load_anywhere(e, where)
     if where.is_first and e.mask is None:
         _prefetch(e, where.address, count * where.dtype.size_bytes)
     lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
@@ -168,8 +170,10 @@ def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
     return e.mask is None or (has_masks and count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES)
 
 
-def _load_one_by_one(e: Emitter, where: Site) -> str:
+def _load_anywhere(e: Emitter, where: Site) -> str:
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
+    if e.facts.gathers and size_bytes >= LEAST_GATHERED_BYTES:
+        return gather_scatter.gather(e, element, size_bytes, pointers(e, where))
     return gather_scatter.load(e, element, size_bytes, lane_addresses(e, where))
 
 
@@ -208,8 +212,7 @@ def store_adjacent(
 
 def _suffix(dtype: Scalar) -> str:
     """The element type in the name of an intrinsic."""
-    element = stored_type(dtype)
-    return {"float": "f32", "double": "f64"}.get(element, element)
+    return gather_scatter.suffix_of(stored_type(dtype))
 
 
 def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:

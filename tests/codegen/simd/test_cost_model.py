@@ -174,14 +174,17 @@ def test_accesses_that_follow_the_grid(kernel: kc.Kernel, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "least_masked_bytes"),
+    ("features", "least_masked_bytes", "gathers"),
     [
-        ("+sse2,-avx,-avx512bw", NO_MASKS),
-        ("+sse2,+avx,-avx512f", 4),
-        ("+avx,+avx512f,-avx512bw", 4),
-        ("+avx,+avx512f,+avx512bw", 1),
-        ("+neon", NO_MASKS),
+        ("+sse2,-avx,-avx512bw", NO_MASKS, False),
+        ("+sse2,+avx,+avx2,-avx512f", 4, False),
+        ("+avx,+avx512f,-avx512bw", 4, True),
+        ("+avx,+avx512f,+avx512bw", 1, True),
+        ("+neon", NO_MASKS, False),
     ],
 )
-def test_smallest_elements_that_processors_mask(features: str, least_masked_bytes: int) -> None:
-    assert Host("any", "any", features, (22,)).least_masked_bytes == least_masked_bytes
+def test_elements_that_processors_mask_and_gather(
+    features: str, least_masked_bytes: int, gathers: bool
+) -> None:
+    found = Host("any", "any", features, (22,))
+    assert (found.least_masked_bytes, found.gathers) == (least_masked_bytes, gathers)

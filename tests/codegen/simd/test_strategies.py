@@ -22,6 +22,9 @@ from kernelcore.codegen.simd.bodies import MANY_GANGS, Bodies
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.codegen.target import cpu
+from kernelcore.ir.core import Func
+from kernelcore.ir.op import LOOPS
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
@@ -43,6 +46,11 @@ from tests.helpers.vectorised.case import (
     chunks_of,
     strategy_of,
 )
+
+
+def has_no_loops(func: Func) -> bool:
+    return not any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
+
 
 cases = pytest.mark.parametrize("case", CASES, ids=repr)
 Chunks = Sequence[tuple[int, int]] | None
@@ -76,7 +84,8 @@ def run(
     """The arguments after a launch of machine code."""
     args = copies(values)
     shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes)
-    assert launch(case.func, args, grid, chunks, *shape) == abi.STATUS_OK
+    status = launch(case.func, args, grid, chunks, *shape, gathers=form.gathers)
+    assert status == abi.STATUS_OK
     return args
 
 
@@ -103,6 +112,18 @@ def test_bits(case: Case) -> None:
                         message = f"{form}, grid {grid}, chunks {chunks}, {name}"
                         np.testing.assert_array_equal(comparable(a), comparable(b), message)
     assert changed, "the kernel changes nothing"
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if has_no_loops(c.func)], ids=repr)
+def test_gathered_elements_are_those_that_are_loaded_one_by_one(case: Case) -> None:
+    for grid, form in product(case.grids, case.forms):
+        values = case.values(grid)
+        one_by_one, gathered = (
+            run(case, values, grid, None, replace(form, gathers=gathers))
+            for gathers in (False, True)
+        )
+        for a, b in zip(gathered, one_by_one, strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), f"{form}, grid {grid}"
 
 
 @pytest.mark.parametrize("case", middles.ADDING, ids=repr)

@@ -37,6 +37,29 @@ def test_masked_instructions_are_those_that_the_processor_has() -> None:
     assert "@llvm.masked" not in none
 
 
+@kc.kernel
+def permuted(x: F32, order: kc.array(int), out: F32):
+    i = kc.tid()
+    out[i] = x[order[i]]
+
+
+@kc.kernel
+def permuted_sums(x: F32, order: kc.array(int), out: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(7):
+        total += x[order[i] + k]
+    out[i] = total
+
+
+@pytest.mark.parametrize(("kernel", "is_gathered"), [(permuted, True), (permuted_sums, False)])
+def test_instructions_gather_outside_of_loops(kernel: kc.Kernel, is_gathered: bool) -> None:
+    func = optimize(kernel.func)
+    text = emit_kernel(func, "k", None, VectorStrategy(16, gathers=True))
+    assert ("@llvm.masked.gather.v16f32.v16p0" in text) == is_gathered
+    assert "gather" not in emit_kernel(func, "k", None, VectorStrategy(16))
+
+
 @pytest.mark.parametrize("rows", [2, 4])
 @pytest.mark.parametrize("kernel", [product, in_place, wide, batched])
 def test_rows_that_run_together(kernel: kc.Kernel, rows: int) -> None:
