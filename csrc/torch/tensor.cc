@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
 #include <exception>
 #include <new>
 
@@ -57,14 +56,6 @@ bool TensorFunctions::find(const void* function) {
          bind(library, "aoti_torch_get_data_ptr", get_data_ptr_) &&
          bind(library, "aoti_torch_get_storage_size", get_storage_size_) &&
          bind(library, "aoti_torch_get_storage_offset", get_storage_offset_);
-}
-
-bool TensorFunctions::has_storage(const at::Tensor& tensor) const {
-  // A tensor is a pointer to its implementation; wrappers answer for what they wrap only where the
-  // call is virtual, and this is the function of the base class.
-  const void* impl = nullptr;
-  std::memcpy(&impl, static_cast<const void*>(&tensor), sizeof(impl));
-  return has_storage_(impl);
 }
 
 bool TensorFunctions::describe(const at::Tensor& tensor, DLTensor& out) const {

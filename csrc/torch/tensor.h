@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "core/memory/array_view.h"
@@ -29,7 +30,13 @@ class TensorFunctions {
   /// Whether `tensor` has memory of its own: sparse tensors and those that a transform of
   /// torch.func wraps have none. Asking them for it costs milliseconds, as torch writes a
   /// backtrace.
-  bool has_storage(const at::Tensor& tensor) const;
+  bool has_storage(const at::Tensor& tensor) const {
+    // A tensor is a pointer to its implementation; wrappers answer for what they wrap only where
+    // the call is virtual, and this is the function of the base class.
+    const void* impl = nullptr;
+    std::memcpy(&impl, static_cast<const void*>(&tensor), sizeof(impl));
+    return has_storage_(impl);
+  }
 
   /// Describes the memory of `tensor`, which has to stay as it is while `out` is in use.
   bool describe(const at::Tensor& tensor, DLTensor& out) const;
