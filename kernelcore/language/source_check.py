@@ -136,28 +136,32 @@ def check_text(source: Source) -> None:
     Raises:
         KernelSyntaxError: It is another text.
     """
-    asserts = {
-        line + source.line_offset
-        for n in ast.walk(source.tree)
-        if isinstance(n, ast.Assert)
-        for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)
-    }
-    is_same = any(_is_in_text(source, asserts, by_statement=by) for by in (False, True))
+    is_same = any(_is_in_text(source, by_statement=by) for by in (False, True))
     if not is_same or _annotated(source.tree) != source.pyfunc.__annotations__.keys():
         raise other_text(source.pyfunc)
 
 
-def _is_in_text(source: Source, asserts: set[int], *, by_statement: bool) -> bool:
+def _is_in_text(source: Source, *, by_statement: bool) -> bool:
     """Whether the text defines a function of the same code on the line that the code says."""
     code = source.pyfunc.__code__
     # What rewrites assertions, as pytest does, uses names that no text has.
     is_rewritten = any("@" in name for name in (*code.co_names, *code.co_varnames))
+    asserts = _lines_of_asserts(source) if is_rewritten else set[int]()
     return any(
         _is_same(found, code)
         or (is_rewritten and _operations(found, asserts) == _operations(code, asserts))
         for found in _codes(source.file_text.whole, code.co_flags & _FUTURE_FLAGS, by_statement)
         if (found.co_name, found.co_firstlineno) == (code.co_name, code.co_firstlineno)
     )
+
+
+def _lines_of_asserts(source: Source) -> set[int]:
+    return {
+        line + source.line_offset
+        for n in ast.walk(source.tree)
+        if isinstance(n, ast.Assert)
+        for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)
+    }
 
 
 def _annotated(tree: ast.FunctionDef) -> set[str]:
