@@ -22,16 +22,17 @@ def instructions_of(eqn: Eqn) -> tuple[str, ...]:
 
 def slow_instructions(eqn: Eqn) -> int:
     """How many quotients and square roots a pure ``eqn`` takes."""
-    return _count(eqn, _SLOW_NAMES)
+    return _count(eqn.op, held_as(scalar_type(eqn.inputs[-1])), _SLOW_NAMES)
 
 
 def integer_quotients(eqn: Eqn) -> int:
     """How many quotients and remainders of integers a pure ``eqn`` takes."""
-    return _count(eqn, _INTEGER_QUOTIENTS)
+    return _count(eqn.op, held_as(scalar_type(eqn.inputs[-1])), _INTEGER_QUOTIENTS)
 
 
-def _count(eqn: Eqn, names: tuple[str, ...]) -> int:
-    return sum(any(name in text for name in names) for text in instructions_of(eqn))
+@lru_cache(maxsize=1024)
+def _count(op: Op, dtype: Scalar, names: tuple[str, ...]) -> int:
+    return sum(any(name in text for name in names) for text in _instructions(op, dtype))
 
 
 @lru_cache(maxsize=1024)
