@@ -20,6 +20,7 @@ _FIELDS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features"),
 )
+_GATHER_LEAK = "/sys/devices/system/cpu/vulnerabilities/gather_data_sampling"
 # No element is as large: there are no masks.
 NO_MASKS = 16
 
@@ -52,8 +53,8 @@ class Host:
 
     @property
     def gathers(self) -> bool:
-        """Whether an instruction loads elements anywhere, under a mask of single bits."""
-        return "+avx512f" in self.features.split(",")
+        """Whether an instruction loads elements anywhere, under a mask of single bits, and fast."""
+        return "+avx512f" in self.features.split(",") and gathers_at_full_speed()
 
     @property
     def scales(self) -> bool:
@@ -67,6 +68,19 @@ class Host:
         # LLVM itself prefers half of what 512-bit units can do.
         wide = "+avx512f" in self.features.split(",")
         return {"prefer-vector-width": "512"} if wide else {}
+
+
+@cache
+def gathers_at_full_speed() -> bool:
+    """Whether the system says that gather instructions of this processor wait for nothing.
+
+    Microcode against the leak of gathered data ("Downfall") makes them wait in Intel's older ones.
+    """
+    try:
+        with open(_GATHER_LEAK) as file:
+            return file.read().startswith(("Not affected", "Vulnerable"))
+    except OSError:
+        return False
 
 
 @cache
