@@ -43,8 +43,22 @@ def _is_in_loop() -> bool:
     return owner.name == "stablehlo.while"
 
 
-def _in_memory_of_cotangents(launch: Launch, avals: Sequence[Any]) -> Launch:
-    operation = in_place(launch.operation, launch.linear, [a.shape for a in avals])
+def _in_memory_of_carried(
+    launch: Launch, operands: Sequence[Any], avals: Sequence[Any], avals_out: Sequence[Any]
+) -> Launch:
+    """The launch in the body of a loop, with results in the memory of what the loop carries.
+
+    A cotangent belongs to one equation. The state of a system belongs to its step: the arrays that
+    the body is given, where the kernel gives several of the same types. A kernel of one result may
+    be a part of a step, whose rest reads the operand again.
+    """
+    operation, shapes = launch.operation, [a.shape for a in avals]
+    if launch.is_transpose:
+        operation = in_place(operation, launch.linear, shapes)
+    elif not launch.linear and (count := len(avals_out)) > 1:
+        is_given = all(isinstance(value, ir.BlockArgument) for value in operands[:count])
+        if is_given and list(avals[:count]) == list(avals_out):
+            operation = in_place(operation, range(count), shapes, in_order=True)
     return replace(launch, operation=operation)
 
 
@@ -67,8 +81,8 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
     fused = lower_fused(ctx, operands, launch)
     if fused is not None:
         return fused
-    if launch.is_transpose and _is_in_loop():
-        launch = _in_memory_of_cotangents(launch, ctx.avals_in)
+    if _is_in_loop():
+        launch = _in_memory_of_carried(launch, operands, ctx.avals_in, ctx.avals_out)
         operation = launch.operation
     if is_exported_in_parts(ctx, launch):
         return lower_exported(ctx, operands, launch)

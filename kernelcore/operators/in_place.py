@@ -16,13 +16,21 @@ from kernelcore.passes.access.final_elements import first_writes, with_stores
 from kernelcore.passes.access.shared_memory import may_share_memory
 
 
-def in_place(op: Operation, given_up: Sequence[int], shapes: Sequence[Sequence[Any]]) -> Operation:
+def in_place(
+    op: Operation,
+    given_up: Sequence[int],
+    shapes: Sequence[Sequence[Any]],
+    *,
+    in_order: bool = False,
+) -> Operation:
     """``op``, for operands of ``shapes``, with results in the memory of the operands ``given_up``.
+
+    ``in_order``: a result takes the memory of the operand of its own number alone.
 
     The kernel updates such an operand as it does an in-out array. That takes a result alike, which
     the kernel writes as a whole, each element after the last load of the operand's element.
     """
-    writes = _results_in_place(op, given_up, shapes)
+    writes = _results_in_place(op, given_up, shapes, in_order=in_order)
     pairs = tuple(sorted((operand, result) for operand, (result, _) in writes.items()))
     return op.once(("in place", pairs), lambda: _updating(op, writes)) if pairs else op
 
@@ -32,7 +40,7 @@ _Writes = Mapping[int, tuple[int, Sequence[Eqn]]]
 
 
 def _results_in_place(
-    op: Operation, given_up: Sequence[int], shapes: Sequence[Sequence[Any]]
+    op: Operation, given_up: Sequence[int], shapes: Sequence[Sequence[Any]], *, in_order: bool
 ) -> _Writes:
     accesses, params = AccessMap(op.func), op.func.params
     results = [evaluate(r.shape, shapes) for r in op.results]
@@ -45,6 +53,8 @@ def _results_in_place(
     for operand, at, k in _alike(op, given_up, [tuple(shape_of[p]) for p in params]):
         result = op.bindings[k].result
         if operand in found or result in {taken for taken, _ in found.values()}:
+            continue
+        if in_order and operand != result:
             continue
         first = first_writes(accesses, params[k], goes_through)
         if first is not None and may_share_memory(accesses, params[at], params[k]):

@@ -1,4 +1,4 @@
-"""Gradients inside of loops of JAX: cotangents give up their memory, and keep their values."""
+"""Loops of JAX: cotangents and states give up their memory, and keep their values."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def wave(u: F1, v: F1, speed: F1, u_next: F1, v_next: F1):
     w = v[i] + 0.1 * speed[i] * (u[(i + 1) % n] + u[(i + n - 1) % n] - 2.0 * u[i])
     v_next[i] = w
     u_next[i] = u[i] + 0.1 * w
+
+
+@kc.kernel
+def relaxed(u: F1, v: F1, k: F1, u_next: F1, v_next: F1):
+    i = kc.tid()
+    a, b = u[i], v[i]
+    v_next[i] = b - k[i] * a
+    u_next[i] = a + 0.1 * b
+
+
+def relaxed_of_jnp(carry: Any, k: Any) -> Any:
+    u, v = carry
+    return u + 0.1 * v, v - k * u
 
 
 def sine_of_jnp(u: Any, p: Any) -> Any:
@@ -133,6 +146,74 @@ def test_a_cotangent_that_is_also_an_operand_keeps_its_elements(count: int) -> N
     ours = program(lambda *a: tuple(of_wave(*a)))
     theirs = program(lambda u, v, speed: wave_of_jnp((u, v), speed))
     assert_close(ours((X, P), X * P), theirs((X, P), X * P))
+
+
+def steps_of_systems(call: Callable[..., Any]) -> dict[str, Step]:
+    """Bodies of loops, which use the state and the next one in different ways."""
+    return {
+        "alone": call,
+        "swapped": lambda c, p: call(c, p)[::-1],
+        "swapped first": lambda c, p: call(c[::-1], p),
+        "one array": lambda c, p: call((c[1], c[1]), p),
+        "parameter": lambda c, p: call((c[0], p), p),
+        "state as parameter": lambda c, p: call(c, c[1]),
+        "state later": lambda c, p: tuple(a + 0.1 * b for a, b in zip(call(c, p), c, strict=True)),
+        "state before": lambda c, p: call(c, p + 0.1 * c[1] * c[0]),
+        "twice": lambda c, p: call(call(c, p), p),
+        "two of one state": lambda c, p: (call(c, p)[0], call(c, 0.5 * p)[1]),
+        "one unused": lambda c, p: (c[0], call(c, p)[1]),
+        "checkpoint": jax.checkpoint(lambda c, p: call(c, p)),
+        "branch": lambda c, p: lax.cond(c[0][0] > 0.1, call, lambda c, p: c[::-1], c, p),
+        "loop": lambda c, p: lax.scan(lambda c, _: (call(c, p), None), c, None, length=3)[0],
+    }
+
+
+SYSTEMS = {"wave": (wave, wave_of_jnp), "relaxed": (relaxed, relaxed_of_jnp)}
+
+
+def step_of_system(kernel: kc.Kernel) -> Step:
+    call = jax_kernel(kernel, num_outputs=2)
+    return lambda c, p: call(*c, p)
+
+
+def scanned(step: Step) -> Step:
+    return lambda c, p: lax.scan(lambda c, _: (step(c, p), c), c, None, length=5)
+
+
+def of_batches(step: Step) -> Step:
+    """Steps of two batches, with a parameter of each step."""
+
+    def run(c: Any, p: Any) -> Any:
+        return lax.scan(lambda c, p: (step(c, p), c[0]), c, jnp.stack([p, 0.5 * p]))
+
+    return lambda c, p: jax.vmap(run, (None, 0))(c, jnp.stack([p, 0.3 * p]))
+
+
+CHANGES: dict[str, Callable[[Step], Step]] = {
+    "scan": scanned,
+    "fori_loop": lambda f: lambda c, p: lax.fori_loop(0, 5, lambda _, c: f(c, p), c),
+    "vmap": of_batches,
+    "gradient": lambda f: jax.grad(looped(f), (0, 1)),
+    "forward over reverse": lambda f: lambda c, p: jax.jvp(jax.grad(looped(f)), (c, p), (c, p)),
+}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", steps_of_systems(wave_of_jnp))
+def test_states_of_systems(system: str, name: str) -> None:
+    kernel, of_jnp = SYSTEMS[system]
+    ours, theirs = (steps_of_systems(f)[name] for f in (step_of_system(kernel), of_jnp))
+    for change in CHANGES.values():
+        assert_close(jax.jit(change(ours))((X, P), P), jax.jit(change(theirs))((X, P), P))
+
+
+@pytest.mark.parametrize(("system", "count"), [("wave", 1), ("relaxed", 2)])
+def test_an_array_of_the_state_gives_up_its_memory(system: str, count: int) -> None:
+    kernel, _ = SYSTEMS[system]
+    step = step_of_system(kernel)
+    program = jax.jit(lambda c, p: lax.fori_loop(0, 5, lambda _, c: step(c, p), c))
+    text = program.lower((X, P), P).as_text()
+    assert text.count("stablehlo.output_operand_alias<") == count
 
 
 def test_outside_of_loops_results_have_memory_of_their_own() -> None:
