@@ -68,6 +68,9 @@ class Launch:
     ) -> None:
         if device is not None or block_dim or max_blocks:
             options = options_of("Launch", device, None, block_dim, max_blocks)
+        # How many launches there were since an attribute was changed, and what repeats the last.
+        self._launches = 0
+        self._repeat: Callable[[], bool] | None = None
         self._options = options
         self._record_tape = record_tape
         self.kernel = as_kernel(kernel)
@@ -78,8 +81,11 @@ class Launch:
             self.set_dim(dim)
         if params is not None:
             self.set_params(params)
-        # The kernel, grid and arguments of the last launch, and what repeats it.
-        self._last: tuple[Any, Any, Any, Callable[[], bool] | None] = (None, None, None, None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if not name.startswith("_"):
+            self._launches, self._repeat = 0, None
 
     def set_dim(self, dim: Dims) -> None:
         """Change the grid shape."""
@@ -98,7 +104,6 @@ class Launch:
         changed[index] = value
         if adjoint:
             self.adj_params = tuple(changed)
-            self._last = (None, None, None, None)
         else:
             self.params = tuple(changed)
 
@@ -133,18 +138,18 @@ class Launch:
             KernelArgumentError: An argument does not fit the kernel, or the grid or the arguments
                 were not given; nothing was run.
         """
+        repeat = self._repeat
+        if repeat is not None and stream is None and recording() is None and repeat():
+            return
         if stream is not None or recording() is not None:
             self._execute(stream)
             return
-        kernel, dim, params, run = self._last
-        if kernel is not self.kernel or dim is not self.dim or params is not self.params:
+        # The second launch makes what repeats it, and so does one whose arrays have other memory.
+        if self._launches == 1 or repeat is not None:
+            self._repeat = self._checked()
+        if self._repeat is None or not self._repeat():
             self._execute()
-            self._last = self.kernel, self.dim, self.params, None
-        elif run is None or not run():  # Not yet checked, or an array has other memory.
-            run = self._checked() or self._execute
-            if not run():
-                self._execute()
-            self._last = kernel, dim, params, run
+        self._launches += 1
 
     def _execute(self, stream: object = None) -> bool:
         options = self._options
