@@ -68,7 +68,7 @@ class Launch:
     ) -> None:
         if device is not None or block_dim or max_blocks:
             options = options_of("Launch", device, None, block_dim, max_blocks)
-        # How many launches there were since an attribute was changed, and what repeats the last.
+        # Launches that checked the arguments since an attribute was set, and the checked launch.
         self._launches = 0
         self._repeat: Callable[[], bool] | None = None
         self._options = options
@@ -138,20 +138,21 @@ class Launch:
             KernelArgumentError: An argument does not fit the kernel, or the grid or the arguments
                 were not given; nothing was run.
         """
-        repeat = self._repeat
-        if repeat is not None and stream is None and recording() is None and repeat():
-            return
         if stream is not None or recording() is not None:
             self._execute(stream)
             return
-        # The second launch makes what repeats it, and so does one whose arrays have other memory.
+        repeat = self._repeat
+        if repeat is not None and repeat():
+            return
+        # The second launch checks the arguments once, and so does one whose arrays have moved.
         if self._launches == 1 or repeat is not None:
-            self._repeat = self._checked()
-        if self._repeat is None or not self._repeat():
-            self._execute()
+            repeat = self._repeat = self._checked()
+            if repeat is not None and repeat():
+                return
+        self._execute()
         self._launches += 1
 
-    def _execute(self, stream: object = None) -> bool:
+    def _execute(self, stream: object = None) -> None:
         options = self._options
         if stream is not None:
             other = options_of("launch", None, stream)
@@ -173,7 +174,6 @@ class Launch:
                 kernel, count = self.kernel.current(), len(self.params)
                 cotangents = self.adj_params, None
                 adjoint_launch.launch_adjoint(kernel, self.dim, self.params, cotangents, count)
-        return True
 
     def _checked(self) -> Callable[[], bool] | None:
         """The launch with its arguments checked; None where every launch has to check them."""
