@@ -46,11 +46,12 @@ def _is_in_loop() -> bool:
 def _in_memory_of_carried(
     launch: Launch, operands: Sequence[Any], avals: Sequence[Any], avals_out: Sequence[Any]
 ) -> Launch:
-    """The launch in the body of a loop, with results in the memory of what the loop carries.
+    """The launch in the body of a loop, with results in the memory of carried arrays.
 
-    A cotangent belongs to one equation. The state of a system belongs to its step: the arrays that
-    the body is given, where the kernel gives several of the same types. A kernel of one result may
-    be a part of a step, whose rest reads the operand again.
+    An adjoint overwrites its cotangents, since each belongs to one equation. A kernel that takes several
+    arguments of the body and returns as many arrays of their types is the step of a system, and
+    overwrites the state. A kernel with one result keeps memory of its own: it may be one part of a
+    step, such as ``f(u)`` in ``u + f(u)``, and the operand is read again.
     """
     operation, shapes = launch.operation, [a.shape for a in avals]
     if launch.is_transpose:

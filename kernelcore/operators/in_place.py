@@ -25,7 +25,7 @@ def in_place(
 ) -> Operation:
     """``op``, for operands of ``shapes``, with results in the memory of the operands ``given_up``.
 
-    ``in_order``: a result takes the memory of the operand of its own number alone.
+    With ``in_order``, result ``k`` may only take the memory of operand ``k``.
 
     The kernel updates such an operand as it does an in-out array. That takes a result alike, which
     the kernel writes as a whole, each element after the last load of the operand's element.

@@ -62,6 +62,11 @@ def of_sine(u: Any, p: Any) -> Any:
     return jax_kernel(sine)(u, p)[0]
 
 
+def step_of_system(kernel: kc.Kernel) -> Step:
+    call = jax_kernel(kernel, num_outputs=2)
+    return lambda c, p: call(*c, p)
+
+
 def steps_of(call: Step) -> dict[str, Step]:
     """Bodies of loops, which use the cotangent of ``call``'s result in different ways."""
     return {
@@ -110,10 +115,9 @@ def test_loops_of_batches() -> None:
 
 
 def programs() -> dict[str, tuple[Any, Step, Step]]:
-    of_wave = jax_kernel(wave, num_outputs=2)
     return {
         "sine": (X, of_sine, sine_of_jnp),
-        "wave": ((X, P), lambda c, p: of_wave(*c, p), wave_of_jnp),
+        "wave": ((X, P), step_of_system(wave), wave_of_jnp),
     }
 
 
@@ -148,7 +152,7 @@ def test_a_cotangent_that_is_also_an_operand_keeps_its_elements(count: int) -> N
     assert_close(ours((X, P), X * P), theirs((X, P), X * P))
 
 
-def steps_of_systems(call: Callable[..., Any]) -> dict[str, Step]:
+def steps_of_systems(call: Step) -> dict[str, Step]:
     """Bodies of loops, which use the state and the next one in different ways."""
     return {
         "alone": call,
@@ -162,22 +166,13 @@ def steps_of_systems(call: Callable[..., Any]) -> dict[str, Step]:
         "twice": lambda c, p: call(call(c, p), p),
         "two of one state": lambda c, p: (call(c, p)[0], call(c, 0.5 * p)[1]),
         "one unused": lambda c, p: (c[0], call(c, p)[1]),
-        "checkpoint": jax.checkpoint(lambda c, p: call(c, p)),
+        "checkpoint": jax.checkpoint(call),
         "branch": lambda c, p: lax.cond(c[0][0] > 0.1, call, lambda c, p: c[::-1], c, p),
         "loop": lambda c, p: lax.scan(lambda c, _: (call(c, p), None), c, None, length=3)[0],
     }
 
 
 SYSTEMS = {"wave": (wave, wave_of_jnp), "relaxed": (relaxed, relaxed_of_jnp)}
-
-
-def step_of_system(kernel: kc.Kernel) -> Step:
-    call = jax_kernel(kernel, num_outputs=2)
-    return lambda c, p: call(*c, p)
-
-
-def scanned(step: Step) -> Step:
-    return lambda c, p: lax.scan(lambda c, _: (step(c, p), c), c, None, length=5)
 
 
 def of_batches(step: Step) -> Step:
@@ -190,7 +185,7 @@ def of_batches(step: Step) -> Step:
 
 
 CHANGES: dict[str, Callable[[Step], Step]] = {
-    "scan": scanned,
+    "scan": lambda f: lambda c, p: lax.scan(lambda c, _: (f(c, p), c), c, None, length=5),
     "fori_loop": lambda f: lambda c, p: lax.fori_loop(0, 5, lambda _, c: f(c, p), c),
     "vmap": of_batches,
     "gradient": lambda f: jax.grad(looped(f), (0, 1)),
