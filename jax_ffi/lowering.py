@@ -48,10 +48,10 @@ def _in_memory_of_carried(
 ) -> Launch:
     """The launch in the body of a loop, with results in the memory of carried arrays.
 
-    An adjoint overwrites its cotangents, since each belongs to one equation. A kernel that takes several
-    arguments of the body and returns as many arrays of their types is the step of a system, and
-    overwrites the state. A kernel with one result keeps memory of its own: it may be one part of a
-    step, such as ``f(u)`` in ``u + f(u)``, and the operand is read again.
+    An adjoint overwrites its cotangents, since each belongs to one equation. A kernel that takes
+    several arguments of the body and returns as many arrays of their types is the step of a system,
+    and overwrites the state. A kernel with one result keeps memory of its own: it may be one part
+    of a step, such as ``f(u)`` in ``u + f(u)``, and the operand is read again.
     """
     operation, shapes = launch.operation, [a.shape for a in avals]
     if launch.is_transpose:
