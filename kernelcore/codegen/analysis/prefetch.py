@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import is_in_loop, walk_paths
@@ -30,3 +32,18 @@ def first_accesses(func: Func) -> frozenset[Eqn]:
         found.setdefault(tuple(offsets[:-1]), eqn)
         gains = gains or bool(array.components) or len(found) > 1
     return frozenset(found[max(found)] for found in rows.values()) if gains else frozenset()
+
+
+def first_in_rows(func: Func) -> frozenset[Eqn]:
+    """One access per array of which loops of ``func`` go along rows, if fetching it ahead pays.
+
+    The hardware fetches ahead for the first loop of a gang, if that goes up. It has lost track of
+    the arrays of later loops when the next gang comes to them (docs/decisions/211).
+    """
+    loops = blocked_loops(func, lane_strides(func)).values()
+    along = [loop.streams for loop in loops if loop.by_rows is not None]
+    first = {s.array: s.eqns[0] for streams in reversed(along) for s in streams if s.is_outermost}
+    for stream in along[0] if along else ():
+        if stream.step > 0:
+            first.pop(stream.array, None)
+    return frozenset(first.values())

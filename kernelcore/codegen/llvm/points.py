@@ -10,7 +10,7 @@ from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.panels import panel_loads
-from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.prefetch import first_accesses, first_in_rows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import (
@@ -193,5 +193,5 @@ def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
         gathers=facts.gathers and not has_loops,
         elements=whole_elements(func),
         adjacent_sums=adjacent_sums(func),
-        first_accesses=first_accesses(func),
+        first_accesses=first_accesses(func) | first_in_rows(func),
     )

@@ -178,7 +178,12 @@ def _load_anywhere(e: Emitter, where: Site) -> str:
 
 
 def _prefetch(e: Emitter, start: str, size_bytes: int) -> None:
-    """Prefetch what a later gang loads; a prefetch of an invalid address does nothing."""
+    """Prefetch what a later gang loads; a prefetch of an invalid address does nothing.
+
+    Iterations that take parts of a line are the few that are left of a row.
+    """
+    if e.lane_facts.are_iterations and size_bytes < CACHE_LINE_BYTES:
+        return
     e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for line in range(0, size_bytes, CACHE_LINE_BYTES):
         ahead = address_at(e, start, PAGE_BYTES + line)

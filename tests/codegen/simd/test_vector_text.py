@@ -6,7 +6,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.prefetch import first_accesses, first_in_rows
 from kernelcore.codegen.analysis.row_tiling import tile_rows
 from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.simd.strategy import VectorStrategy
@@ -123,6 +123,31 @@ def test_the_last_of_several_rows_is_prefetched() -> None:
         for eqn in first_accesses(func)
     }
     assert offsets == {"u": [2, 1], "w": [0, 0]}
+
+
+@kc.kernel
+def two_loops(x: F32_2D, y: F32_2D, out: F32_2D):
+    i = kc.tid()
+    total = kc.float32(0.0)
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    for j in range(x.shape[1]):
+        out[i, j] += x[i, j] * y[i, j] / total
+
+
+@kc.kernel
+def downward(x: F32_2D, out: F32_2D):
+    i = kc.tid()
+    for j in range(x.shape[1] - 1, -1, -1):
+        out[i, j] += x[i, j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names"), [(two_loops, ["out", "y"]), (downward, ["out", "x"]), (in_loops, [])]
+)
+def test_arrays_prefetched_along_rows(kernel: kc.Kernel, names: list[str]) -> None:
+    found = first_in_rows(optimize(kernel.func))
+    assert sorted(array_name(eqn) for eqn in found) == names
 
 
 def test_gangs_prefetch_whole_lines_and_scalar_code_none() -> None:
