@@ -19,6 +19,7 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     stride_of,
 )
+from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import INDEPENDENT_LANES, LOOP_LANES
 from kernelcore.codegen.simd.row_transfer import BLOCK
@@ -35,6 +36,8 @@ _BY_ROWS_IF_LONG = (
 _IN_PARTS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once"
 _OUTER = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, with the loops inside"
 _INSIDE = "for all iterations of the loop around it at once"
+_KEEPS = "in long rows it keeps values for later loops"
+_TAKES = "in long rows it takes values that an earlier loop has kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     strides = lane_strides(func) if strategy.gang > 1 else None
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences, in_parts = loop_dependences(func), loops_in_parts(func)
+    kept = choose_bodies(func, strategy.gang, strategy.tile_rows).kept
+    of_kept = () if kept is None else tuple(zip((_KEEPS, _TAKES), kept.loops, strict=True))
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
             continue
@@ -68,6 +73,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
         if strides is not None:
             along = in_blocks.get(eqn)
             how = _of_gangs(eqn, strides) if along is None else _along_rows(along)
+            how += "".join(f"; {text}" for text, kept in of_kept if eqn in kept)
             why = ""
         elif eqn in in_parts:
             how, why = _IN_PARTS, ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
@@ -46,10 +47,12 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
     return result
 
 
-def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop | IndependentLoop]) -> str:
-    """Whether ``result``, and every pair of arrays of ``loops`` shares no more than it may."""
-    pairs = {(*pair, False): None for loop in loops for pair in loop.apart}
-    pairs |= {(*pair, True): None for loop in loops for pair in loop.equal}
+def all_apart(
+    e: Emitter, result: str, users: Iterable[BlockedLoop | IndependentLoop | KeptRows]
+) -> str:
+    """Whether ``result``, and every pair of arrays of ``users`` shares no more than it may."""
+    pairs = {(*pair, False): None for user in users for pair in user.apart}
+    pairs |= {(*pair, True): None for user in users for pair in user.equal}
     for x, y, may_be_one in pairs:
         is_apart = memory.are_apart(e, x, y)
         if may_be_one:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.panels import panel_loads
 from kernelcore.codegen.analysis.prefetch import first_accesses, first_in_rows
@@ -26,6 +27,7 @@ from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.kept_rows import bind_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.panel_copies import make_panels
 from kernelcore.codegen.simd.partial_sums import any_long
@@ -73,7 +75,7 @@ def emit_points(
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too.
-    split = [eqn for eqn in in_parts if bodies.has_tail and in_parts[eqn].is_ordered_if_short]
+    split = [eqn for eqn in in_parts if bodies.has_tail and _is_split(eqn, in_parts)]
 
     def body_with(**kind: Any) -> Body:
         along = {eqn: replace(loop, **kind) for eqn, loop in blocked.items() if eqn in split}
@@ -86,9 +88,14 @@ def emit_points(
         return body
 
     packed = body_with(by_rows=None)
-    tail = body_with(has_blocks=False) if bodies.has_tail else None
+    tail, kept = None, bodies.kept
+    if kept is not None:
+        tail = _keeping(e, kept, packed_arrays)
+    elif bodies.has_tail:
+        tail = body_with(has_blocks=False)
     is_packed = all_equal(e, found, packed_arrays)
-    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
+    pairs = [*blocked.values(), *independent.values(), *([kept] if kept is not None else ())]
+    is_packed = all_apart(e, is_packed, pairs)
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
         if strategy.tile_rows > 1 and not in_parts
@@ -123,6 +130,11 @@ def _without(loops: Mapping[Eqn, _L], others: Collection[Eqn]) -> dict[Eqn, _L]:
         for eqn, loop in loops.items()
         if not any(e in others for e in (eqn, *eqns_inside(eqn)))
     }
+
+
+def _is_split(loop: Eqn, in_parts: Mapping[Eqn, IndependentLoop]) -> bool:
+    """Whether the sums of ``loop`` have parts if it is long."""
+    return loop in in_parts and in_parts[loop].is_ordered_if_short
 
 
 def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
@@ -183,6 +195,26 @@ def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) ->
 
     border = -(-max(found.reach, 1) // e.gang)
     return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
+
+
+def _keeping(e: Emitter, kept: KeptRows, packed: Mapping[Var, ArrayValue]) -> Body:
+    """The tail of gangs that keep values of rows, for packed arrays."""
+    func = kept.func
+    strides, in_parts = lane_strides(func), loops_in_parts(func)
+    plan = accumulate.plan_of_form(e, func, strides)
+    along = {
+        eqn: replace(loop, has_blocks=loop.has_blocks and not _is_split(eqn, in_parts))
+        for eqn, loop in blocked_loops(func, strides).items()
+    }
+
+    def body() -> None:
+        e.bind_all(packed)
+        bind_rows(e, kept)
+        facts = with_facts_of_gangs(func, e.facts)
+        with e.other_code(strides, facts, plan), e.special_loops({}, along, {}, in_parts):
+            e.region(func.body)
+
+    return body
 
 
 def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:

@@ -62,6 +62,23 @@ def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
         return [load(e, dtype, _field(e, OpKind.POP, member))]
 
 
+def private_memory(e: Emitter, size_bytes: str) -> str:
+    """The address of memory of so many bytes, an i64, or more; it is freed as stacks are."""
+    found = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
+    e.stacks.append(found)
+    grow, enough = e.label("grow"), e.label("enough")
+    capacity = e.op(f"load i64, ptr {found.capacity}")
+    e.branch(e.op(f"icmp ult i64 {capacity}, {size_bytes}"), grow, enough)
+    e.start_block(grow)
+    whole = e.op(f"and i64 {e.op(f'add i64 {size_bytes}, {ALIGNMENT - 1}')}, {-ALIGNMENT}")
+    data = _allocated(e, whole)
+    _free(e, found)
+    e.effect(f"store ptr {data}, ptr {found.data}")
+    e.effect(f"store i64 {whole}, ptr {found.capacity}")
+    e.jump_into(enough)
+    return e.op(f"load ptr, ptr {found.data}")
+
+
 def clear_stacks(e: Emitter) -> list[str]:
     """Instructions that make every stack hold no memory; they belong at the function's start."""
     return [
@@ -95,11 +112,7 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     fresh = e.op(f"icmp eq i64 {capacity}, 0")
     wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
     size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
-    e.declare("declare ptr @aligned_alloc(i64, i64)")
-    data = e.op(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size_bytes})")
-    grown = e.label("grown")
-    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
-    e.start_block(grown)
+    data = _allocated(e, size_bytes)
     old = e.op(f"load ptr, ptr {stack.data}")
     had = e.op(f"mul i64 {capacity}, {record_bytes}")
     e.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
@@ -107,6 +120,16 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     _free(e, stack)
     e.effect(f"store ptr {data}, ptr {stack.data}")
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
+
+
+def _allocated(e: Emitter, size_bytes: str) -> str:
+    """New memory of so many bytes, a multiple of ``ALIGNMENT``."""
+    e.declare("declare ptr @aligned_alloc(i64, i64)")
+    data = e.op(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size_bytes})")
+    grown = e.label("grown")
+    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
+    e.start_block(grown)
+    return data
 
 
 def _record(e: Emitter, stack: StackValue, position: str, member: Member) -> str:

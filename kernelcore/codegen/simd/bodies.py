@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.codegen.analysis.kept_rows import KeptRows, kept_rows
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
@@ -52,17 +53,22 @@ class Bodies:
         has_tail: Whether a masked body for packed arrays runs the remainder of rows.
         collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
         middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
+        kept: The kernel for the tail, if it keeps values of rows, which are long there.
     """
 
     general_lanes: int = 1
     has_tail: bool = False
     collapse_limit: int = 0
     middle: DenseMiddle | None = None
+    kept: KeptRows | None = None
 
 
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     bodies = _any_place(func, gang, tile_rows)
+    kept = kept_rows(func) if gang > 1 and tile_rows == 1 and _sums_in_parts(func) else None
+    if kept is not None:
+        bodies = replace(bodies, has_tail=True, kept=kept)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
     if middle is None:
         return bodies
@@ -80,6 +86,12 @@ def gaining_middle(func: Func) -> DenseMiddle | None:
         return None
     left = scattered_accesses(found.func, lane_strides(found.func))
     return found if len(left) < len(scattered_accesses(func, strides)) else None
+
+
+def _sums_in_parts(func: Func) -> bool:
+    """Whether gangs take long rows as another code than short ones (docs/decisions/256)."""
+    rows = (loop.by_rows for loop in blocked_loops(func, lane_strides(func)).values())
+    return any(loop is not None and loop.is_ordered_if_short for loop in rows)
 
 
 def _partial_sums(func: Func) -> int:

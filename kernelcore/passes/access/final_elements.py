@@ -159,7 +159,7 @@ def _is_whole(
     if not is_in_loops or component_named(access) != component:
         return False
     ranges: dict[Atom, Range | None] = {
-        eqn.regions[0].params[0]: _range(eqn, defined) for eqn, _ in access.path
+        eqn.regions[0].params[0]: range_of(eqn, defined) for eqn, _ in access.path
     }
     outer = access.indices[: access.outer_ndim]
     # A loop over something else may make no iteration, or several.
@@ -174,7 +174,7 @@ def _is_whole(
     return True
 
 
-def _range(loop: Eqn, defined: Mapping[Var, Eqn]) -> Range | None:
+def range_of(loop: Eqn, defined: Mapping[Var, Eqn]) -> Range | None:
     """What the index of ``loop`` goes through from 0 on, forwards or backwards."""
 
     def maker(atom: Atom) -> Eqn | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
@@ -32,7 +32,7 @@ class _Merge:
         for eqn in region.eqns:
             inputs = tuple(substitute(a, self.env) for a in eqn.inputs)
             if self._repeats(eqn):
-                key = _key(eqn, inputs)
+                key = value_key(eqn, inputs)
                 if key in known:
                     self.env[eqn.out] = known[key]
                     continue
@@ -48,7 +48,8 @@ class _Merge:
         return eqn.op.kind in REPEATABLE
 
 
-def _key(eqn: Eqn, inputs: tuple[Atom, ...]) -> Hashable:
+def value_key(eqn: Eqn, inputs: Sequence[Hashable]) -> Hashable:
+    """What Eqns of one value have in common; ``inputs`` stand for those of ``eqn``."""
     # Constants as text, since 0.0 and -0.0, or 1 and True, are equal to Python.
     atoms = tuple((a.type, repr(a.value)) if isinstance(a, Const) else a for a in inputs)
     return (eqn.op, eqn.out.type, tuple(sorted(eqn.attrs.items(), key=str)), atoms)

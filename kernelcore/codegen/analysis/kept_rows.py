@@ -1,0 +1,184 @@
+"""Kept rows: values that several loops along a row compute alike, for the first loop to keep.
+
+    for k in range(n):                          for k in range(n):
+        total += exp(x[i, k] - top)                 kept[i, k] = exp(x[i, k] - top)
+                                                    total += kept[i, k]
+    for k in range(n):                becomes   for k in range(n):
+        y[i, k] = exp(x[i, k] - top) / total        y[i, k] = kept[i, k] / total
+
+A gang has a row of ``kept`` for each of its threads (``simd/kept_rows.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+
+from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
+from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.llvm.instruction_cost import instructions_of
+from kernelcore.ir.core import NO_ATTRS, Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import LOAD, REPEATABLE, STORE, TID, WRITES, OpKind
+from kernelcore.ir.walk import eqns_inside, rewrite, used_atoms, walk_eqns
+from kernelcore.language.types import ArrayType, Scalar, float32, float64, int32
+from kernelcore.passes.access.final_elements import Axis, range_of
+from kernelcore.passes.access.index_offsets import definitions
+from kernelcore.passes.simplify.common_subexpressions import value_key
+from kernelcore.passes.simplify.dead_code import dce
+
+# A value of fewer instructions is computed again: a row that is stored and loaded takes the place
+# of others in the caches (docs/decisions/257).
+LEAST_INSTRUCTIONS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """A kernel that keeps values of rows.
+
+    Attributes:
+        func: The kernel, with ``rows`` as further parameters.
+        rows: Arrays that have the axes of the launch, and that of the row.
+        loops: The loops of the kernel that keep a value, and those that take one.
+        extent: How long a row is.
+        apart: Pairs of arrays, one that is written while a value of the other one is kept, which
+            must share no memory.
+        equal: Pairs that may be one array; there are none.
+    """
+
+    func: Func
+    rows: tuple[Var, ...]
+    loops: tuple[frozenset[Eqn], frozenset[Eqn]]
+    extent: Axis
+    apart: tuple[tuple[Var, Var], ...]
+    equal: tuple[tuple[Var, Var], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of one loop: its equation, and all equations of the body that it takes."""
+
+    loop: Eqn
+    eqn: Eqn
+    needed: frozenset[Eqn]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is worth to be kept."""
+        if self.eqn.out.type not in (float32, float64):
+            return False
+        pure = (e for e in self.needed if e.op.kind is OpKind.PURE)
+        return sum(len(instructions_of(e)) for e in pure) >= LEAST_INSTRUCTIONS
+
+
+def kept_rows(func: Func) -> KeptRows | None:
+    """``func`` with the values kept that are worth it; None if there are none."""
+    blocked, defined = blocked_loops(func, lane_strides(func)), definitions(func)
+    by_extent: dict[Axis, list[Eqn]] = {}
+    for loop in func.body.eqns:
+        if loop not in blocked or blocked[loop].by_rows is None:
+            continue
+        extent = range_of(loop, defined)
+        if isinstance(extent, Axis):
+            by_extent.setdefault(extent, []).append(loop)
+    written = {e.inputs[0] for e in walk_eqns(func.body) if e.op.kind in WRITES}
+    for extent, loops in by_extent.items():
+        shared = _shared_values(loops, written)
+        if shared:
+            keeping = frozenset(value.loop for value in shared.values())
+            taking = frozenset(use.loop for use in shared)
+            apart = tuple(dict.fromkeys(_apart(func, shared, blocked)))
+            return KeptRows(*_keeping(func, shared), (keeping, taking), extent, apart)
+    return None
+
+
+def _shared_values(loops: Sequence[Eqn], written: Collection[Atom]) -> dict[_Value, _Value]:
+    """The values of later ``loops`` that are kept, each with the value that an earlier one has."""
+    numbers: dict[Hashable, int] = {}
+    first: dict[int, _Value] = {}
+    found: dict[_Value, _Value] = {}
+    for loop in loops:
+        values, (body,) = _values(loop, written, numbers), loop.regions
+        known = {value.eqn for number, value in values.items() if number in first}
+        used = {a for e in body.eqns if e not in known for a in used_atoms(e)}
+        for number, value in values.items():
+            if value.eqn in known and value.eqn.out in used and value.is_kept:
+                found[value] = first[number]
+            first.setdefault(number, value)
+    return found
+
+
+def _values(
+    loop: Eqn, written: Collection[Atom], numbers: dict[Hashable, int]
+) -> dict[int, _Value]:
+    """The values that ``loop`` computes of its index and what is fixed, by number.
+
+    Equal values of loops have one number in ``numbers``.
+    """
+    (body,) = loop.regions
+    index, *carried = body.params
+    names: dict[Atom, Hashable] = {index: "index"}
+    unknown, found = set[Atom](carried), dict[int, _Value]()
+    needed: dict[Atom, frozenset[Eqn]] = {}
+    for eqn in body.eqns:
+        is_fixed = eqn.op.kind in REPEATABLE
+        is_fixed = is_fixed or (eqn.op.kind is OpKind.LOAD and eqn.inputs[0] not in written)
+        if not is_fixed or not unknown.isdisjoint(eqn.inputs):
+            unknown.update(eqn.outputs)
+            continue
+        key = value_key(eqn, tuple(names.get(a, a) for a in eqn.inputs))
+        number = names[eqn.out] = numbers.setdefault(key, len(numbers))
+        parts = (needed.get(a, frozenset()) for a in eqn.inputs)
+        needed[eqn.out] = frozenset({eqn}).union(*parts)
+        found[number] = _Value(loop, eqn, needed[eqn.out])
+    return found
+
+
+def _apart(
+    func: Func, shared: Mapping[_Value, _Value], blocked: Mapping[Eqn, BlockedLoop]
+) -> Iterator[tuple[Var, Var]]:
+    """The ``apart`` of ``KeptRows``."""
+    places = {eqn: at for at, eqn in enumerate(func.body.eqns)}
+    begin = min(places[value.loop] for value in shared.values())
+    end = max(places[use.loop] for use in shared)
+    loaded = {e.inputs[0]: None for use in shared for e in use.needed if e.op.kind is OpKind.LOAD}
+    for eqn in func.body.eqns[begin : end + 1]:
+        # A gang goes along rows only if these are apart, or have what is loaded by then.
+        sure = (*blocked[eqn].apart, *blocked[eqn].equal) if places[eqn] == end else ()
+        for inner in (eqn, *eqns_inside(eqn)):
+            if inner.op.kind not in WRITES:
+                continue
+            for array in loaded:
+                pair = inner.inputs[0], array
+                assert isinstance(pair[0], Var)
+                assert isinstance(pair[1], Var)
+                if pair not in sure:
+                    yield pair[0], pair[1]
+
+
+def _keeping(func: Func, shared: Mapping[_Value, _Value]) -> tuple[Func, tuple[Var, ...]]:
+    """``func`` that keeps the values of ``shared``, and the arrays."""
+    rank, indices = func.rank, dict[Var, Var]()
+    rows: dict[Var, Var] = {}
+    for value in shared.values():
+        dtype = value.eqn.out.type
+        assert isinstance(dtype, Scalar)
+        rows.setdefault(value.eqn.out, Var(ArrayType(dtype, rank + 1), "kept"))
+    row_of = rows | {use.eqn.out: rows[value.eqn.out] for use, value in shared.items()}
+    for value in (*shared, *shared.values()):
+        indices[value.eqn.out] = value.loop.regions[0].params[0]
+    threads = [Eqn(TID, (), (Var(int32, "i"),), {"axis": axis}) for axis in range(rank)]
+
+    def change(eqn: Eqn) -> Eqn | Region:
+        out = eqn.outputs[0] if eqn.outputs else None
+        if out not in row_of:
+            return eqn
+        place = (row_of[out], *(e.out for e in threads), indices[out])
+        if out not in rows:
+            return Eqn(LOAD, place, eqn.outputs, NO_ATTRS, (), eqn.loc)
+        return Region((), (eqn, Eqn(STORE, (*place, out), (), NO_ATTRS, (), eqn.loc)), (out,))
+
+    body = rewrite(func.body, change)
+    arrays = tuple(rows.values())
+    body = Region((*body.params, *arrays), (*threads, *body.eqns), body.yields)
+    locs = (*func.param_locs, *(None for _ in arrays))
+    return dce(replace(func, body=body, param_locs=locs)), arrays
