@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.row_blocks import RowStream, blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.ir.core import Atom, Eqn, Func
+from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import is_in_loop, walk_paths
 from kernelcore.language.types import ArrayType
@@ -35,15 +35,12 @@ def first_accesses(func: Func) -> frozenset[Eqn]:
 
 
 def first_in_rows(func: Func) -> frozenset[Eqn]:
-    """One access per array of which loops of ``func`` go along rows, if fetching it ahead pays.
+    """One access per array that a loop of ``func`` comes to first, down along its rows.
 
-    The hardware fetches ahead for the first loop of a gang, if that goes up. It has lost track of
-    the arrays of later loops when the next gang comes to them (docs/decisions/211).
+    The hardware fetches ahead for loops that go up (docs/decisions/211).
     """
     loops = blocked_loops(func, lane_strides(func)).values()
-    along = [loop.streams for loop in loops if loop.by_rows is not None]
-    first = {s.array: s.eqns[0] for streams in reversed(along) for s in streams if s.is_outermost}
-    for stream in along[0] if along else ():
-        if stream.step > 0:
-            first.pop(stream.array, None)
-    return frozenset(first.values())
+    first: dict[Var, RowStream] = {}
+    for stream in (s for loop in loops if loop.by_rows is not None for s in loop.streams):
+        first.setdefault(stream.array, stream)
+    return frozenset(s.eqns[0] for s in first.values() if s.is_outermost and s.step < 0)

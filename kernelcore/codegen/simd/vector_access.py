@@ -82,6 +82,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
     with e.at(e.gang):
         bits = encoded(e, where.dtype, value)
     if where.period == 1 and _fits_masks(e, where.dtype, e.gang):
+        _prefetch_first(e, where, e.gang, writes=True)
         store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
@@ -114,8 +115,7 @@ def _load(e: Emitter, where: Site) -> str:
     element, count = stored_type(where.dtype), where.period * e.gang
     if not (where.is_whole and _fits_masks(e, where.dtype, count)):
         return _load_anywhere(e, where)
-    if where.is_first and e.mask is None:
-        _prefetch(e, where.address, count * where.dtype.size_bytes)
+    _prefetch_first(e, where, count, writes=False)
     lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
     if lanes is not None and e.mask is None:
         return _load_by_registers(e, where, lanes)
@@ -177,17 +177,21 @@ def _load_anywhere(e: Emitter, where: Site) -> str:
     return gather_scatter.load(e, element, size_bytes, lane_addresses(e, where))
 
 
-def _prefetch(e: Emitter, start: str, size_bytes: int) -> None:
-    """Prefetch what a later gang loads; a prefetch of an invalid address does nothing.
+def _prefetch_first(e: Emitter, where: Site, count: int, *, writes: bool) -> None:
+    """Prefetch what a later gang loads or ``writes``, if it comes to memory first.
 
-    Iterations that take parts of a line are the few that are left of a row.
+    A prefetch of an invalid address does nothing. Iterations that take parts of a line are the few
+    that are left of a row.
     """
+    size_bytes = count * where.dtype.size_bytes
+    if not where.is_first or e.mask is not None:
+        return
     if e.lane_facts.are_iterations and size_bytes < CACHE_LINE_BYTES:
         return
     e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for line in range(0, size_bytes, CACHE_LINE_BYTES):
-        ahead = address_at(e, start, PAGE_BYTES + line)
-        e.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+        ahead = address_at(e, where.address, PAGE_BYTES + line)
+        e.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(writes)}, i32 3, i32 1)")
 
 
 def load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
