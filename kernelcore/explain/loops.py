@@ -65,7 +65,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences, in_parts = loop_dependences(func), loops_in_parts(func)
     kept = choose_bodies(func, strategy.gang, strategy.tile_rows).kept
-    of_kept = () if kept is None else tuple(zip((_KEEPS, _TAKES), kept.loops, strict=True))
+    roles = () if kept is None else ((_KEEPS, kept.keeping), (_TAKES, kept.taking))
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
             continue
@@ -73,7 +73,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
         if strides is not None:
             along = in_blocks.get(eqn)
             how = _of_gangs(eqn, strides) if along is None else _along_rows(along)
-            how += "".join(f"; {text}" for text, kept in of_kept if eqn in kept)
+            how += "".join(f"; {text}" for text, members in roles if eqn in members)
             why = ""
         elif eqn in in_parts:
             how, why = _IN_PARTS, ""

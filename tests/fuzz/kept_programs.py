@@ -61,5 +61,7 @@ class KeepingProgram:
                 made = pick(STORES).format(y=f"kc.{self.real}({y})", v=f"({value})")
                 body.append(f"{y} = kc.{dtype}({made})")
         lines = [f"    for {index} in range({pick(RANGES)}):", *("        " + b for b in body)]
+        if self.rng.random() < 0.2:
+            lines.append('    assert not (s0 > 1.0e30), "finite"')
         # What loops compute alike depends on what is known between them.
         return [*lines, f"    t = kc.{self.real}(s1) * 0.01"] if self.rng.random() < 0.2 else lines

@@ -38,7 +38,8 @@ class KeptRows:
     Attributes:
         func: The kernel, with ``rows`` as further parameters.
         rows: Arrays that have the axes of the launch, and that of the row.
-        loops: The loops of the kernel that keep a value, and those that take one.
+        keeping: The loops of the kernel that store a value.
+        taking: Those that load one.
         extent: How long a row is.
         apart: Pairs of arrays, one that is written while a value of the other one is kept, which
             must share no memory.
@@ -47,7 +48,8 @@ class KeptRows:
 
     func: Func
     rows: tuple[Var, ...]
-    loops: tuple[frozenset[Eqn], frozenset[Eqn]]
+    keeping: frozenset[Eqn]
+    taking: frozenset[Eqn]
     extent: Axis
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...] = ()
@@ -63,7 +65,7 @@ class _Value:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is worth to be kept."""
+        """Whether a row of it pays for its memory."""
         if self.eqn.out.type not in (float32, float64):
             return False
         pure = (e for e in self.needed if e.op.kind is OpKind.PURE)
@@ -71,7 +73,7 @@ class _Value:
 
 
 def kept_rows(func: Func) -> KeptRows | None:
-    """``func`` with the values kept that are worth it; None if there are none."""
+    """``func`` that keeps values along the first extent where that pays; None if none does."""
     blocked, defined = blocked_loops(func, lane_strides(func)), definitions(func)
     by_extent: dict[Axis, list[Eqn]] = {}
     for loop in func.body.eqns:
@@ -87,7 +89,7 @@ def kept_rows(func: Func) -> KeptRows | None:
             keeping = frozenset(value.loop for value in shared.values())
             taking = frozenset(use.loop for use in shared)
             apart = tuple(dict.fromkeys(_apart(func, shared, blocked)))
-            return KeptRows(*_keeping(func, shared), (keeping, taking), extent, apart)
+            return KeptRows(*_rewritten(func, shared), keeping, taking, extent, apart)
     return None
 
 
@@ -98,10 +100,10 @@ def _shared_values(loops: Sequence[Eqn], written: Collection[Atom]) -> dict[_Val
     found: dict[_Value, _Value] = {}
     for loop in loops:
         values, (body,) = _values(loop, written, numbers), loop.regions
-        known = {value.eqn for number, value in values.items() if number in first}
-        used = {a for e in body.eqns if e not in known for a in used_atoms(e)}
+        kept = {v.eqn for number, v in values.items() if number in first and v.is_kept}
+        used = {a for e in body.eqns if e not in kept for a in used_atoms(e)}
         for number, value in values.items():
-            if value.eqn in known and value.eqn.out in used and value.is_kept:
+            if value.eqn in kept and value.eqn.out in used:
                 found[value] = first[number]
             first.setdefault(number, value)
     return found
@@ -136,13 +138,14 @@ def _values(
 def _apart(
     func: Func, shared: Mapping[_Value, _Value], blocked: Mapping[Eqn, BlockedLoop]
 ) -> Iterator[tuple[Var, Var]]:
-    """The ``apart`` of ``KeptRows``."""
+    """Each array that is written from the first loop to the last, with each that values load."""
     places = {eqn: at for at, eqn in enumerate(func.body.eqns)}
     begin = min(places[value.loop] for value in shared.values())
     end = max(places[use.loop] for use in shared)
-    loaded = {e.inputs[0]: None for use in shared for e in use.needed if e.op.kind is OpKind.LOAD}
+    loads = (e for use in shared for e in use.loop.regions[0].eqns if e in use.needed)
+    loaded = dict.fromkeys(e.inputs[0] for e in loads if e.op.kind is OpKind.LOAD)
     for eqn in func.body.eqns[begin : end + 1]:
-        # A gang goes along rows only if these are apart, or have what is loaded by then.
+        # The last loop asks for these itself: it writes an element of its row that it has loaded.
         sure = (*blocked[eqn].apart, *blocked[eqn].equal) if places[eqn] == end else ()
         for inner in (eqn, *eqns_inside(eqn)):
             if inner.op.kind not in WRITES:
@@ -155,27 +158,29 @@ def _apart(
                     yield pair[0], pair[1]
 
 
-def _keeping(func: Func, shared: Mapping[_Value, _Value]) -> tuple[Func, tuple[Var, ...]]:
-    """``func`` that keeps the values of ``shared``, and the arrays."""
-    rank, indices = func.rank, dict[Var, Var]()
+def _rewritten(func: Func, shared: Mapping[_Value, _Value]) -> tuple[Func, tuple[Var, ...]]:
+    """``func`` that keeps the values of ``shared``, and the arrays for them."""
+    threads = [Eqn(TID, (), (Var(int32, "i"),), {"axis": axis}) for axis in range(func.rank)]
     rows: dict[Var, Var] = {}
     for value in shared.values():
         dtype = value.eqn.out.type
         assert isinstance(dtype, Scalar)
-        rows.setdefault(value.eqn.out, Var(ArrayType(dtype, rank + 1), "kept"))
-    row_of = rows | {use.eqn.out: rows[value.eqn.out] for use, value in shared.items()}
-    for value in (*shared, *shared.values()):
-        indices[value.eqn.out] = value.loop.regions[0].params[0]
-    threads = [Eqn(TID, (), (Var(int32, "i"),), {"axis": axis}) for axis in range(rank)]
+        rows.setdefault(value.eqn.out, Var(ArrayType(dtype, func.rank + 1), "kept"))
+    # Array and indices of every value.
+    places: dict[Var, tuple[Var, ...]] = {}
+    for use, value in shared.items():
+        for one in (use, value):
+            index = one.loop.regions[0].params[0]
+            places[one.eqn.out] = (rows[value.eqn.out], *(e.out for e in threads), index)
 
     def change(eqn: Eqn) -> Eqn | Region:
         out = eqn.outputs[0] if eqn.outputs else None
-        if out not in row_of:
+        if out not in places:
             return eqn
-        place = (row_of[out], *(e.out for e in threads), indices[out])
         if out not in rows:
-            return Eqn(LOAD, place, eqn.outputs, NO_ATTRS, (), eqn.loc)
-        return Region((), (eqn, Eqn(STORE, (*place, out), (), NO_ATTRS, (), eqn.loc)), (out,))
+            return Eqn(LOAD, places[out], eqn.outputs, NO_ATTRS, (), eqn.loc)
+        store = Eqn(STORE, (*places[out], out), (), NO_ATTRS, (), eqn.loc)
+        return Region((), (eqn, store), (out,))
 
     body = rewrite(func.body, change)
     arrays = tuple(rows.values())

@@ -35,7 +35,7 @@ def first_accesses(func: Func) -> frozenset[Eqn]:
 
 
 def first_in_rows(func: Func) -> frozenset[Eqn]:
-    """One access per array that a loop of ``func`` comes to first, down along its rows.
+    """The first access to each array that a loop down its rows comes to before any other loop.
 
     The hardware fetches ahead for loops that go up (docs/decisions/211).
     """

@@ -27,14 +27,14 @@ from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
-from kernelcore.codegen.simd.kept_rows import bind_rows
+from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.panel_copies import make_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS
-from kernelcore.ir.walk import eqns_inside, walk_eqns
+from kernelcore.ir.walk import assertions, eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.dense_middle import DenseMiddle
 
@@ -88,14 +88,13 @@ def emit_points(
         return body
 
     packed = body_with(by_rows=None)
-    tail, kept = None, bodies.kept
-    if kept is not None:
-        tail = _keeping(e, kept, packed_arrays)
-    elif bodies.has_tail:
-        tail = body_with(has_blocks=False)
+    tail = body_with(has_blocks=False) if bodies.has_tail else None
     is_packed = all_equal(e, found, packed_arrays)
-    pairs = [*blocked.values(), *independent.values(), *([kept] if kept is not None else ())]
-    is_packed = all_apart(e, is_packed, pairs)
+    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
+    if bodies.kept is not None:
+        is_packed = all_apart(e, is_packed, [bodies.kept])
+        is_packed, memory = make_rows(e, bodies.kept, is_packed)
+        tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
         if strategy.tile_rows > 1 and not in_parts
@@ -197,8 +196,10 @@ def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) ->
     return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
 
 
-def _keeping(e: Emitter, kept: KeptRows, packed: Mapping[Var, ArrayValue]) -> Body:
-    """The tail of gangs that keep values of rows, for packed arrays."""
+def _keeping_tail(
+    e: Emitter, kept: KeptRows, memory: Mapping[Var, str], packed: Mapping[Var, ArrayValue]
+) -> Body:
+    """The tail that keeps values of rows in ``memory``, for packed arrays."""
     func = kept.func
     strides, in_parts = lane_strides(func), loops_in_parts(func)
     plan = accumulate.plan_of_form(e, func, strides)
@@ -209,8 +210,9 @@ def _keeping(e: Emitter, kept: KeptRows, packed: Mapping[Var, ArrayValue]) -> Bo
 
     def body() -> None:
         e.bind_all(packed)
-        bind_rows(e, kept)
-        facts = with_facts_of_gangs(func, e.facts)
+        bind_rows(e, kept, memory)
+        numbers = {eqn: at for at, eqn in enumerate(assertions(func))}
+        facts = with_facts_of_gangs(func, replace(e.facts, assertions=numbers))
         with e.other_code(strides, facts, plan), e.special_loops({}, along, {}, in_parts):
             e.region(func.body)
 

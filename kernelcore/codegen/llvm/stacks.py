@@ -63,20 +63,16 @@ def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def private_memory(e: Emitter, size_bytes: str) -> str:
-    """The address of memory of so many bytes, an i64, or more; it is freed as stacks are."""
+    """The address of at least ``size_bytes`` bytes, an i64, of memory, or null without memory.
+
+    It is made once in a call of the kernel, and freed with the stacks.
+    """
     found = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
     e.stacks.append(found)
-    grow, enough = e.label("grow"), e.label("enough")
-    capacity = e.op(f"load i64, ptr {found.capacity}")
-    e.branch(e.op(f"icmp ult i64 {capacity}, {size_bytes}"), grow, enough)
-    e.start_block(grow)
-    whole = e.op(f"and i64 {e.op(f'add i64 {size_bytes}, {ALIGNMENT - 1}')}, {-ALIGNMENT}")
-    data = _allocated(e, whole)
-    _free(e, found)
+    whole = e.op(f"and i64 {e.op(f'add i64 {size_bytes}, {2 * ALIGNMENT - 1}')}, {-ALIGNMENT}")
+    data = _aligned_memory(e, whole)
     e.effect(f"store ptr {data}, ptr {found.data}")
-    e.effect(f"store i64 {whole}, ptr {found.capacity}")
-    e.jump_into(enough)
-    return e.op(f"load ptr, ptr {found.data}")
+    return data
 
 
 def clear_stacks(e: Emitter) -> list[str]:
@@ -112,7 +108,10 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     fresh = e.op(f"icmp eq i64 {capacity}, 0")
     wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
     size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
-    data = _allocated(e, size_bytes)
+    data = _aligned_memory(e, size_bytes)
+    grown = e.label("grown")
+    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
+    e.start_block(grown)
     old = e.op(f"load ptr, ptr {stack.data}")
     had = e.op(f"mul i64 {capacity}, {record_bytes}")
     e.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
@@ -122,14 +121,10 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
 
 
-def _allocated(e: Emitter, size_bytes: str) -> str:
-    """New memory of so many bytes, a multiple of ``ALIGNMENT``."""
+def _aligned_memory(e: Emitter, size_bytes: str) -> str:
+    """The address of ``size_bytes`` bytes, a multiple of ``ALIGNMENT``; null without memory."""
     e.declare("declare ptr @aligned_alloc(i64, i64)")
-    data = e.op(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size_bytes})")
-    grown = e.label("grown")
-    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
-    e.start_block(grown)
-    return data
+    return e.op(f"call ptr @aligned_alloc(i64 {ALIGNMENT}, i64 {size_bytes})")
 
 
 def _record(e: Emitter, stack: StackValue, position: str, member: Member) -> str:

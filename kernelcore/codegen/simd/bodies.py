@@ -53,7 +53,7 @@ class Bodies:
         has_tail: Whether a masked body for packed arrays runs the remainder of rows.
         collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
         middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
-        kept: The kernel for the tail, if it keeps values of rows, which are long there.
+        kept: The kernel in the form for the tail that keeps values of rows; None without it.
     """
 
     general_lanes: int = 1
@@ -66,7 +66,8 @@ class Bodies:
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     bodies = _any_place(func, gang, tile_rows)
-    kept = kept_rows(func) if gang > 1 and tile_rows == 1 and _sums_in_parts(func) else None
+    has_kept = gang > 1 and tile_rows == 1 and _sums_in_parts(func) and _allows_tail(func)
+    kept = kept_rows(func) if has_kept else None
     if kept is not None:
         bodies = replace(bodies, has_tail=True, kept=kept)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
@@ -127,6 +128,11 @@ def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
         if not work.suits_gangs(in_loop=bool(bodies)):
             return False
     return True
+
+
+def _allows_tail(func: Func) -> bool:
+    eqns = list(walk_eqns(func.body))
+    return len(eqns) <= MAX_EQNS_OF_MANY_BODIES and _needs_tail(func, eqns)
 
 
 def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:

@@ -84,7 +84,7 @@ def _emit_row(e: Emitter, loop: IndependentLoop, count: str, first: str) -> list
     """The iterations of one thread, and what they collect."""
     left, position, many = emit_iterations(e, loop, count, first, INDEPENDENT_LANES)
     if loop.is_ordered_if_short:
-        # Rows are long, and nothing is stored under the mask: there is no code for LOOP_LANES.
+        # Rows are long, and only kept values are stored under the mask that takes the rest.
         with e.at(LOOP_LANES):
             few = neutral_values(e, loop)
     else:

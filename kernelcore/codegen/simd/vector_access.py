@@ -178,10 +178,10 @@ def _load_anywhere(e: Emitter, where: Site) -> str:
 
 
 def _prefetch_first(e: Emitter, where: Site, count: int, *, writes: bool) -> None:
-    """Prefetch what a later gang loads or ``writes``, if it comes to memory first.
+    """Prefetch what is loaded, or written if it ``writes``, a page later, at first accesses.
 
-    A prefetch of an invalid address does nothing. Iterations that take parts of a line are the few
-    that are left of a row.
+    A prefetch of an invalid address does nothing. Iterations whose elements are part of a line, the
+    few that are left of a row, prefetch nothing.
     """
     size_bytes = count * where.dtype.size_bytes
     if not where.is_first or e.mask is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.kept_rows import kept_rows
+from kernelcore.codegen.analysis.kept_rows import KeptRows, kept_rows
 from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
@@ -134,19 +136,72 @@ def test_the_memory_is_made_once_per_call_and_freed() -> None:
     assert "aligned_alloc" not in cpu.llvm_text(optimize(cheap.func), strategy=VectorStrategy(16))
 
 
-def test_rows_without_elements() -> None:
-    x, y = np.zeros((2, 5, 0), np.float32)
-    sums = np.ones(5, np.float32)
-    kc.launch(count_of, 5, [x, y, sums])
-    np.testing.assert_array_equal(sums, np.zeros(5, np.float32))
-
-
 @kc.kernel
-def count_of(x: F32_2D, y: F32_2D, sums: F32):
+def with_count(x: F32_2D, y: F32_2D, sums: F32):
     i = kc.tid()
     total = 0.0
     for k in range(x.shape[1]):
         total += kc.exp(x[i, k])
+    assert total < 1000.0, "small"
     for k in range(x.shape[1]):
         y[i, k] = kc.exp(x[i, k])
     sums[i] = total
+
+
+def test_rows_without_elements() -> None:
+    assert kept_rows(optimize(with_count.func)) is not None
+    x, y = np.zeros((2, 5, 0), np.float32)
+    sums = np.ones(5, np.float32)
+    kc.launch(with_count, 5, [x, y, sums])
+    np.testing.assert_array_equal(sums, np.zeros(5, np.float32))
+
+
+def test_assertions_between_loops() -> None:
+    x, y, sums = np.zeros((37, 40), np.float32), np.zeros((37, 40), np.float32), np.zeros(37)
+    kc.launch(with_count, 37, [x, y, sums.astype(np.float32)])
+    np.testing.assert_array_equal(y, np.ones((37, 40)))
+    x[20] = 30.0
+    with pytest.raises(kc.KernelAssertionError, match="small"):
+        kc.launch(with_count, 37, [x, y, sums.astype(np.float32)])
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_threads_have_rows_of_their_own(in_place: bool) -> None:
+    given = np.random.default_rng(2).normal(size=(4099, 70)).astype(np.float32)
+    results: list[np.ndarray] = []
+    before = kc.num_threads()
+    try:
+        for threads in (1, 2, 4):
+            kc.set_num_threads(threads)
+            x = given.copy()
+            y = x if in_place else np.zeros_like(x)
+            kc.launch(softmax, len(x), [x, y])
+            results.append(y)
+    finally:
+        kc.set_num_threads(before)
+    for found in results[1:]:
+        np.testing.assert_array_equal(found, results[0])
+    wanted = np.exp(given - given.max(1, keepdims=True, initial=-np.inf).astype(np.float64))
+    np.testing.assert_allclose(results[0], wanted / wanted.sum(1, keepdims=True), rtol=2e-6)
+
+
+def test_the_code_is_the_same_in_every_process() -> None:
+    """Pairs of arrays have the order of the program, whatever the addresses of its parts."""
+    orders = [[x.name for _, x in found.apart] for found in _rebuilt(adjoint_func, mixed, 5)]
+    assert orders == [orders[0]] * 5
+    assert len(orders[0]) > 1
+
+
+def _rebuilt(build: Callable[[kc.Kernel], Func], kernel: kc.Kernel, times: int) -> list[KeptRows]:
+    found = [kept_rows(build(kernel)) for _ in range(times)]
+    return [one for one in found if one is not None]
+
+
+@kc.kernel
+def mixed(x: F32_2D, w: F32_2D, z: F32_2D, y: F32_2D):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += kc.exp(x[i, k] * w[i, k] + z[i, k])
+    for k in range(x.shape[1]):
+        y[i, k] = kc.exp(x[i, k] * w[i, k] + z[i, k]) / total
