@@ -76,7 +76,7 @@ def test_adjoints_have_the_bits_of_code_that_keeps_nothing(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = 0
-    for number in range(FIRST + shard, FIRST + COUNT, 4):
+    for number in range(FIRST + shard, FIRST + 2 * COUNT, 4):
         program = KeepingProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = adjoint_func(kernel)
