@@ -44,11 +44,17 @@ def arguments(func: Func, rank: int, number: int) -> list[np.ndarray]:
     return found
 
 
-def check(func: Func, program: KeepingProgram, number: int, wanted: list[np.ndarray]) -> None:
-    """Run gangs of ``func``, and compare every bit with what is ``wanted``."""
+def by_gangs(func: Func, program: KeepingProgram, number: int) -> list[np.ndarray]:
+    """The arrays after a run of ``func`` by gangs."""
     (gang, least), found = FORMS[number % len(FORMS)], arguments(func, program.rank, number)
     status = launch(func, found, EXTENTS[program.rank], None, gang, 1, 1, least)
     assert status == abi.STATUS_OK
+    return found
+
+
+def check(func: Func, program: KeepingProgram, number: int, wanted: list[np.ndarray]) -> None:
+    """Run gangs of ``func``, and compare every bit with what is ``wanted``."""
+    found = by_gangs(func, program, number)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -81,11 +87,9 @@ def test_adjoints_have_the_bits_of_code_that_keeps_nothing(
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = adjoint_func(kernel)
         kept += kept_rows(func) is not None
-        wanted = arguments(func, program.rank, number)
         with monkeypatch.context() as without, unoptimised():
             without.setattr(bodies, "kept_rows", lambda _: None)
-            gang, least = FORMS[number % len(FORMS)]
-            launch(func, wanted, EXTENTS[program.rank], None, gang, 1, 1, least)
+            wanted = by_gangs(func, program, number)
         try:
             with unoptimised():
                 check(func, program, number, wanted)

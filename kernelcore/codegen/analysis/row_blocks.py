@@ -78,6 +78,11 @@ class BlockedLoop:
     by_rows: IndependentLoop | None = None
     has_blocks: bool = True
 
+    @property
+    def is_ordered_if_short(self) -> bool:
+        """Whether long rows make their sums in another order than short ones."""
+        return self.by_rows is not None and self.by_rows.is_ordered_if_short
+
 
 def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
     """The loops of ``func`` that gangs run in blocks.
@@ -93,19 +98,17 @@ def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
     outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}
-    known = launch_values(func) if any(map(_is_ordered_if_short, made.values())) else set[Atom]()
+    known = (
+        launch_values(func) if any(b.is_ordered_if_short for b in made.values()) else set[Atom]()
+    )
     for loop, blocked in made.items():
         has_known_trips = all(isinstance(a, Const) or a in known for a in loop.inputs[:3])
         if loop in outermost:
             streams = tuple(replace(stream, is_outermost=True) for stream in blocked.streams)
             made[loop] = replace(blocked, streams=streams)
-        if _is_ordered_if_short(blocked) and not (loop in outermost and has_known_trips):
+        if blocked.is_ordered_if_short and not (loop in outermost and has_known_trips):
             made[loop] = replace(made[loop], by_rows=None)
     return made
-
-
-def _is_ordered_if_short(loop: BlockedLoop) -> bool:
-    return loop.by_rows is not None and loop.by_rows.is_ordered_if_short
 
 
 def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:

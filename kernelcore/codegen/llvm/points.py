@@ -75,7 +75,7 @@ def emit_points(
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too.
-    split = [eqn for eqn in in_parts if bodies.has_tail and _is_split(eqn, in_parts)]
+    split = [eqn for eqn in in_parts if bodies.has_tail and in_parts[eqn].is_ordered_if_short]
 
     def body_with(**kind: Any) -> Body:
         along = {eqn: replace(loop, **kind) for eqn, loop in blocked.items() if eqn in split}
@@ -129,11 +129,6 @@ def _without(loops: Mapping[Eqn, _L], others: Collection[Eqn]) -> dict[Eqn, _L]:
         for eqn, loop in loops.items()
         if not any(e in others for e in (eqn, *eqns_inside(eqn)))
     }
-
-
-def _is_split(loop: Eqn, in_parts: Mapping[Eqn, IndependentLoop]) -> bool:
-    """Whether the sums of ``loop`` have parts if it is long."""
-    return loop in in_parts and in_parts[loop].is_ordered_if_short
 
 
 def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
@@ -204,7 +199,7 @@ def _keeping_tail(
     strides, in_parts = lane_strides(func), loops_in_parts(func)
     plan = accumulate.plan_of_form(e, func, strides)
     along = {
-        eqn: replace(loop, has_blocks=loop.has_blocks and not _is_split(eqn, in_parts))
+        eqn: replace(loop, has_blocks=loop.has_blocks and not loop.is_ordered_if_short)
         for eqn, loop in blocked_loops(func, strides).items()
     }
 

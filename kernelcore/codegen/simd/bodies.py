@@ -66,8 +66,7 @@ class Bodies:
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     bodies = _any_place(func, gang, tile_rows)
-    has_kept = gang > 1 and tile_rows == 1 and _sums_in_parts(func) and _allows_tail(func)
-    kept = kept_rows(func) if has_kept else None
+    kept = _kept(func) if gang > 1 and tile_rows == 1 else None
     if kept is not None:
         bodies = replace(bodies, has_tail=True, kept=kept)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
@@ -89,10 +88,12 @@ def gaining_middle(func: Func) -> DenseMiddle | None:
     return found if len(left) < len(scattered_accesses(func, strides)) else None
 
 
-def _sums_in_parts(func: Func) -> bool:
-    """Whether gangs take long rows as another code than short ones (docs/decisions/256)."""
-    rows = (loop.by_rows for loop in blocked_loops(func, lane_strides(func)).values())
-    return any(loop is not None and loop.is_ordered_if_short for loop in rows)
+def _kept(func: Func) -> KeptRows | None:
+    """The ``kept`` of ``Bodies``, for kernels whose tail takes long rows (docs/decisions/256)."""
+    blocked = blocked_loops(func, lane_strides(func)).values()
+    takes_long_rows = any(loop.is_ordered_if_short for loop in blocked)
+    allows_tail = takes_long_rows and _needs_tail(func, list(walk_eqns(func.body)))
+    return kept_rows(func) if allows_tail else None
 
 
 def _partial_sums(func: Func) -> int:
@@ -107,7 +108,7 @@ def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
     if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
         needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
-        return Bodies(gang, needs_tail and has_many, 0)
+        return Bodies(gang, needs_tail, 0)
     if gang == 1:
         return Bodies()
     collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
@@ -116,7 +117,7 @@ def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
     most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
     if len(eqns) <= most and _suits_any_strides(func, eqns):
         return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
-    return Bodies(1, has_many and _needs_tail(func, eqns), collapse_limit)
+    return Bodies(1, _needs_tail(func, eqns), collapse_limit)
 
 
 def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
@@ -130,13 +131,10 @@ def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
     return True
 
 
-def _allows_tail(func: Func) -> bool:
-    eqns = list(walk_eqns(func.body))
-    return len(eqns) <= MAX_EQNS_OF_MANY_BODIES and _needs_tail(func, eqns)
-
-
 def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
     """Whether the remainder of a row is slow as scalar code, and quick to compile under a mask."""
+    if len(eqns) > MAX_EQNS_OF_MANY_BODIES:
+        return False
     # A stack has memory for all lanes of a gang, however few are active.
     kinds = {e.op.kind for e in eqns}
     if not kinds & LOOPS or OpKind.STACK in kinds:
