@@ -25,7 +25,11 @@ class Tree:
     """A process that times kernels with the sources of one tree."""
 
     def __init__(self, path: str, patch: str) -> None:
-        program = f"import sys; sys.path.insert(0, {path!r}); import kernelcore\n"
+        # An editable installation would find the tree that it is of.
+        program = "import sys; is_editable = lambda f: 'editable' in type(f).__module__\n"
+        program += "sys.meta_path[:] = [f for f in sys.meta_path if not is_editable(f)]\n"
+        program += f"sys.path.insert(0, {path!r}); import kernelcore\n"
+        program += f"assert kernelcore.__file__.startswith({path!r}), kernelcore.__file__\n"
         program += f"sys.path.insert(0, {HERE!r})\n"
         program += "from tests.bench.bench_trees import answer; answer()"
         env = {**os.environ, "KC_CACHE": "0", "KC_PATCH": patch}
