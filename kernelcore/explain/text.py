@@ -68,7 +68,9 @@ def _bodies(e: Explanation) -> Iterator[str]:
             "gangs in the middle of a row have code of their own: indices that wrap or stop at an "
             "end of an axis are adjacent there"
         )
-    if e.bodies.has_tail:
+    if e.bodies.tail_lanes == 1:
+        yield "long rows, and the remainder of a row, run thread by thread"
+    elif e.bodies.has_tail:
         yield "the remainder of a row is one gang under a mask"
     elif e.bodies.general_lanes > 1:
         yield f"the remainder of a row runs in gangs of {e.bodies.general_lanes} under a mask"

@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.llvm.instruction_cost import instructions_of
+from kernelcore.codegen.llvm.instruction_cost import instructions_of, slow_instructions
 from kernelcore.ir.core import NO_ATTRS, Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOAD, REPEATABLE, STORE, TID, WRITES, OpKind
 from kernelcore.ir.walk import eqns_inside, rewrite, used_atoms, walk_eqns
@@ -29,6 +29,9 @@ from kernelcore.passes.simplify.dead_code import dce
 # A value of fewer instructions is computed again: a row that is stored and loaded takes the place
 # of others in the caches (docs/decisions/257).
 LEAST_INSTRUCTIONS = 24
+# The same where only one thread at a time has a row. A quotient or a root counts as this many.
+LEAST_INSTRUCTIONS_OF_ONE = 10
+SLOW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +66,20 @@ class _Value:
     eqn: Eqn
     needed: frozenset[Eqn]
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether a row of it pays for its memory."""
+    def takes(self, instructions: int) -> bool:
+        """Whether it can be kept, and takes at least so many ``instructions``."""
         if self.eqn.out.type not in (float32, float64):
             return False
-        pure = (e for e in self.needed if e.op.kind is OpKind.PURE)
-        return sum(len(instructions_of(e)) for e in pure) >= LEAST_INSTRUCTIONS
+        pure = [e for e in self.needed if e.op.kind is OpKind.PURE]
+        cost = sum(len(instructions_of(e)) + (SLOW - 1) * slow_instructions(e) for e in pure)
+        return cost >= instructions
 
 
-def kept_rows(func: Func) -> KeptRows | None:
-    """``func`` that keeps values along the first extent where that pays; None if none does."""
+def kept_rows(func: Func, least: int = LEAST_INSTRUCTIONS) -> KeptRows | None:
+    """``func`` that keeps values along the first extent where that pays; None if none does.
+
+    Values of at least ``least`` instructions pay for their memory.
+    """
     blocked, defined = blocked_loops(func, lane_strides(func)), definitions(func)
     by_extent: dict[Axis, list[Eqn]] = {}
     for loop in func.body.eqns:
@@ -84,7 +90,7 @@ def kept_rows(func: Func) -> KeptRows | None:
             by_extent.setdefault(extent, []).append(loop)
     written = {e.inputs[0] for e in walk_eqns(func.body) if e.op.kind in WRITES}
     for extent, loops in by_extent.items():
-        shared = _shared_values(loops, written)
+        shared = _shared_values(loops, written, least)
         if shared:
             keeping = frozenset(value.loop for value in shared.values())
             taking = frozenset(use.loop for use in shared)
@@ -93,14 +99,16 @@ def kept_rows(func: Func) -> KeptRows | None:
     return None
 
 
-def _shared_values(loops: Sequence[Eqn], written: Collection[Atom]) -> dict[_Value, _Value]:
+def _shared_values(
+    loops: Sequence[Eqn], written: Collection[Atom], least: int
+) -> dict[_Value, _Value]:
     """The values of later ``loops`` that are kept, each with the value that an earlier one has."""
     numbers: dict[Hashable, int] = {}
     first: dict[int, _Value] = {}
     found: dict[_Value, _Value] = {}
     for loop in loops:
         values, (body,) = _values(loop, written, numbers), loop.regions
-        kept = {v.eqn for number, v in values.items() if number in first and v.is_kept}
+        kept = {v.eqn for number, v in values.items() if number in first and v.takes(least)}
         used = {a for e in body.eqns if e not in kept for a in used_atoms(e)}
         for number, value in values.items():
             if value.eqn in kept and value.eqn.out in used:

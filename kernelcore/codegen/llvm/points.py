@@ -93,7 +93,7 @@ def emit_points(
     is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
     if bodies.kept is not None:
         is_packed = all_apart(e, is_packed, [bodies.kept])
-        is_packed, memory = make_rows(e, bodies.kept, is_packed)
+        is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
@@ -104,7 +104,15 @@ def emit_points(
     # Few rows are outside of tiles.
     leaves_gangs = "true" if tile is not None and tail is not None else any_long(e, func, split)
     code = RowCode(
-        general, bodies.general_lanes, packed, is_packed, tail, leaves_gangs, tile, middle
+        general,
+        bodies.general_lanes,
+        packed,
+        is_packed,
+        tail,
+        bodies.tail_lanes,
+        leaves_gangs,
+        tile,
+        middle,
     )
     begin = "%begin"
     if bodies.collapse_limit:

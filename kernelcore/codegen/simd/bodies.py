@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.codegen.analysis.kept_rows import KeptRows, kept_rows
+from kernelcore.codegen.analysis.kept_rows import (
+    LEAST_INSTRUCTIONS,
+    LEAST_INSTRUCTIONS_OF_ONE,
+    KeptRows,
+    kept_rows,
+)
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
     lane_strides,
     row_major_accesses,
 )
+from kernelcore.codegen.llvm.instruction_cost import instructions_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import (
     MAX_EQNS_OF_MANY_BODIES,
@@ -26,8 +32,8 @@ from kernelcore.codegen.simd.cost_model import (
     work_in,
 )
 from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.op import FEW_TRIPS, LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.dense_middle import DenseMiddle, dense_middle
 
@@ -36,6 +42,9 @@ from kernelcore.passes.access.dense_middle import DenseMiddle, dense_middle
 MAX_EQNS_OF_ONE_ORDER = 600
 # The gang of the body for arrays of any strides.
 NARROW_GANG = 16
+# Threads with at most as many instructions besides their loops go along long rows one by one
+# (docs/decisions/258).
+MOST_INSTRUCTIONS_OF_ONE = 100
 # Rows shorter than this many gangs are collapsed.
 MANY_GANGS = 16
 # With code for the middle of rows, that is so for rows that have none.
@@ -50,25 +59,30 @@ class Bodies:
         general_lanes: The gang of the body for arrays of any strides: 1, or under a mask
             NARROW_GANG, or that of packed arrays where it decides the order of sums. It also runs
             the remainder of rows, unless there is a tail.
-        has_tail: Whether a masked body for packed arrays runs the remainder of rows.
+        tail_lanes: The gang of the body for packed arrays that runs the remainder of rows, under a
+            mask where it is several threads, and all threads that go along long rows; 0 for none.
         collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
         middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
         kept: The kernel in the form for the tail that keeps values of rows; None without it.
     """
 
     general_lanes: int = 1
-    has_tail: bool = False
+    tail_lanes: int = 0
     collapse_limit: int = 0
     middle: DenseMiddle | None = None
     kept: KeptRows | None = None
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether there is a body for the remainder of rows."""
+        return self.tail_lanes > 0
 
 
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     bodies = _any_place(func, gang, tile_rows)
-    kept = _kept(func) if gang > 1 and tile_rows == 1 else None
-    if kept is not None:
-        bodies = replace(bodies, has_tail=True, kept=kept)
+    if gang > 1 and tile_rows == 1 and _takes_long_rows(func):
+        bodies = _for_long_rows(func, gang, bodies)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
     if middle is None:
         return bodies
@@ -88,12 +102,44 @@ def gaining_middle(func: Func) -> DenseMiddle | None:
     return found if len(left) < len(scattered_accesses(func, strides)) else None
 
 
-def _kept(func: Func) -> KeptRows | None:
-    """The ``kept`` of ``Bodies``, for kernels whose tail takes long rows (docs/decisions/256)."""
+def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
+    """``bodies`` with the tail that takes long rows (docs/decisions/256)."""
+    suits_one = _suits_one(func)
+    if _needs_tail(func, list(walk_eqns(func.body))):
+        least = LEAST_INSTRUCTIONS_OF_ONE if suits_one else LEAST_INSTRUCTIONS
+        kept = kept_rows(func, least)
+        if kept is not None:
+            bodies = replace(bodies, tail_lanes=gang, kept=kept)
+    return replace(bodies, tail_lanes=1) if bodies.has_tail and suits_one else bodies
+
+
+def _takes_long_rows(func: Func) -> bool:
+    """Whether a tail runs whole gangs, too, where rows are long."""
     blocked = blocked_loops(func, lane_strides(func)).values()
-    takes_long_rows = any(loop.is_ordered_if_short for loop in blocked)
-    allows_tail = takes_long_rows and _needs_tail(func, list(walk_eqns(func.body)))
-    return kept_rows(func) if allows_tail else None
+    return any(loop.is_ordered_if_short for loop in blocked)
+
+
+def _suits_one(func: Func) -> bool:
+    """Whether long rows are what a thread spends its time on.
+
+    Then one thread after the other has all its rows in the first cache.
+    """
+    blocked = blocked_loops(func, lane_strides(func))
+    instructions = 0
+    for eqn in func.body.eqns:
+        if eqn.op.kind in LOOPS:
+            is_along_row = eqn in blocked and blocked[eqn].by_rows is not None
+            if not (is_along_row or FEW_TRIPS in eqn.attrs):
+                return False
+            continue
+        for part in (eqn, *eqns_inside(eqn)):
+            # Gangs add to elements that threads share as a tree.
+            if part.op.kind in LOOPS or (
+                part.op.kind is OpKind.ATOMIC_ADD and form_of(part) is not AddForm.OWNED
+            ):
+                return False
+            instructions += len(instructions_of(part)) if part.op.kind is OpKind.PURE else 1
+    return instructions <= MOST_INSTRUCTIONS_OF_ONE
 
 
 def _partial_sums(func: Func) -> int:
@@ -108,7 +154,7 @@ def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
     if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
         needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
-        return Bodies(gang, needs_tail, 0)
+        return Bodies(gang, gang if needs_tail else 0)
     if gang == 1:
         return Bodies()
     collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
@@ -116,8 +162,8 @@ def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
     has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
     most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
     if len(eqns) <= most and _suits_any_strides(func, eqns):
-        return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
-    return Bodies(1, _needs_tail(func, eqns), collapse_limit)
+        return Bodies(min(gang, NARROW_GANG), 0, collapse_limit)
+    return Bodies(1, gang if _needs_tail(func, eqns) else 0, collapse_limit)
 
 
 def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:

@@ -65,8 +65,9 @@ class RowCode:
         general_lanes: How many of them are a gang, under a mask where there are several.
         packed: Emits a whole gang for packed arrays; None without such code.
         is_packed: Whether the arrays are packed, as i1.
-        tail: Emits, under a mask, a gang for packed arrays: it takes what is no whole gang, not
-            ``general``. None without such code.
+        tail: Emits points for packed arrays: it takes what is no whole gang, not ``general``. None
+            without such code.
+        tail_lanes: How many of them are a gang, under a mask where there are several.
         leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
         tile: Takes whole gangs of several rows together; None without such code.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
@@ -77,6 +78,7 @@ class RowCode:
     packed: Body | None = None
     is_packed: str = "false"
     tail: Body | None = None
+    tail_lanes: int = 0
     leaves_gangs: str = "false"
     tile: Tile | None = None
     middle: Middle | None = None
@@ -281,7 +283,7 @@ def _emit_remainder(
     # single point has the same sum either way.
     several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
     e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
-    bodies = ((tail, e.gang, code.tail), (general, code.general_lanes, code.general))
+    bodies = ((tail, code.tail_lanes, code.tail), (general, code.general_lanes, code.general))
     for label, lanes, body in bodies:
         e.start_block(label)
         with e.gangs_of(lanes):

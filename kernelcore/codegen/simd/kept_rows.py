@@ -11,12 +11,15 @@ from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
 
 
-def make_rows(e: Emitter, kept: KeptRows, is_packed: str) -> tuple[str, Mapping[Var, str]]:
+def make_rows(
+    e: Emitter, kept: KeptRows, lanes: int, is_packed: str
+) -> tuple[str, Mapping[Var, str]]:
     """Make the memory of ``kept`` for all gangs of the call, if the arrays are packed.
 
     Args:
         e: Emitter, with the arguments of the kernel bound.
         kept: The kernel that keeps values.
+        lanes: How many threads a gang has that keeps them.
         is_packed: Whether the arrays are packed, as i1.
 
     Returns:
@@ -27,7 +30,7 @@ def make_rows(e: Emitter, kept: KeptRows, is_packed: str) -> tuple[str, Mapping[
     e.start_block(make)
     has_memory, found = "true", dict[Var, str]()
     for row in kept.rows:
-        size_bytes = e.op(f"mul i64 {_row_bytes(e, kept, row)}, {e.gang}")
+        size_bytes = e.op(f"mul i64 {_row_bytes(e, kept, row)}, {lanes}")
         found[row] = private_memory(e, size_bytes)
         has_memory = e.op(f"and i1 {has_memory}, {e.op(f'icmp ne ptr {found[row]}, null')}")
     end = e.block
