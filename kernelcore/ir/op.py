@@ -170,6 +170,9 @@ FOR = Op("for", OpKind.FOR)
 # Attribute of a FOR that runs another loop backwards: the lanes of a gang have their last
 # iterations together instead of their first ones, so that each undoes one of the other loop.
 ENDS_TOGETHER = "ends_together"
+# Attribute of a FOR that runs another loop for its derivative, where nothing but the rounding of
+# sums depends on the order of iterations: the order is the compiler's.
+ANY_ORDER = "any_order"
 # Attribute of a FOR that mostly has one iteration or none: what it costs decides nothing.
 FEW_TRIPS = "few_trips"
 WHILE = Op("while", OpKind.WHILE)

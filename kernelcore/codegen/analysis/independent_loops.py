@@ -15,7 +15,7 @@ from kernelcore.builtins.arithmetic import add, fma, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
+from kernelcore.ir.op import ACCESSES, ANY_ORDER, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
 from kernelcore.ir.walk import (
     LEADING,
     array_type,
@@ -102,14 +102,14 @@ def independent_elements(loop: Eqn) -> IndependentLoop | None:
         return None
     if any(sum(e.inputs[0] is one.inputs[0] for e in accesses) > 1 for one in shared):
         return None
-    is_ordered = bool(collects) and not is_reversed(loop)
+    is_ordered = bool(collects) and not shared and ENDS_TOGETHER not in loop.attrs
     adds = bool(shared or collects)
     return IndependentLoop(body, int(step.value), collects, adds, strides, (), is_ordered)
 
 
 def is_reversed(loop: Eqn) -> bool:
-    """Whether reverse mode made ``loop``, which runs another one backwards."""
-    return ENDS_TOGETHER in loop.attrs
+    """Whether reverse mode made ``loop``, which runs another one backwards, or in any order."""
+    return ENDS_TOGETHER in loop.attrs or ANY_ORDER in loop.attrs
 
 
 def _is_own_addition(eqn: Eqn) -> bool:

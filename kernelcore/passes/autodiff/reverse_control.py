@@ -1,17 +1,21 @@
-"""Reverse mode of control flow: branches are taken again, loops run backwards."""
+"""Reverse mode of control flow: branches are taken again, loops run backwards.
+
+A loop whose iterations meet in sums alone runs forwards: rows are read in the order of addresses.
+"""
 
 from __future__ import annotations
 
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import CAST, ENDS_TOGETHER, FEW_TRIPS, OpKind
-from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
+from kernelcore.ir.op import ANY_ORDER, CAST, ENDS_TOGETHER, FEW_TRIPS, REPEATABLE, OpKind
+from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, used_atoms, walk_eqns
 from kernelcore.language.types import Scalar, int32, int64, uint64
 from kernelcore.passes.autodiff import snippet_calls
 from kernelcore.passes.autodiff.primal_recomputation import RegionState
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
 from kernelcore.passes.autodiff.running_extrema import attained
 
+_ONLY_ADDS = REPEATABLE | {OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.IF, OpKind.FOR}
 _SOURCES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP})
 
 
@@ -50,6 +54,8 @@ def branch(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
 def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     """Reverse a loop: the same iterations, last first, carrying the cotangents.
 
+    The order is that of the primal where only the rounding of sums depends on it.
+
     It carries the cotangents of the active values that the primal carries, and the sums for
     values from outside that its body uses.
     """
@@ -78,15 +84,17 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
         yields = tuple(state.take(inner, v) for v in (*params, *captured))
     backwards = Region((counter, *carried), tuple(body_state.eqns), yields)
     assert isinstance(counter.type, Scalar)
-    one, down = Const(counter.type, 1), Const(counter.type, -1)
+    nothing, one, down = (Const(counter.type, value) for value in (0, 1, -1))
     names = [f"ct_{v.name}" for v in (*params, *captured)]
-    if extremum is None:
-        last, stop = state.builder.emit(sub.op, trips, one), down
-        attrs = {} if ENDS_TOGETHER in eqn.attrs else {ENDS_TOGETHER: True}
-    else:
-        last, stop = extremum.last, state.builder.emit(sub.op, extremum.first, one)
+    if extremum is not None:
+        bounds = extremum.last, state.builder.emit(sub.op, extremum.first, one), down
         attrs = {FEW_TRIPS: True}
-    outs = state.builder.emit_for(last, stop, down, init, backwards, names, **attrs)
+    elif _only_adds(backwards):
+        bounds, attrs = (nothing, trips, one), {ANY_ORDER: True}
+    else:
+        bounds = state.builder.emit(sub.op, trips, one), down, down
+        attrs = {} if ENDS_TOGETHER in eqn.attrs else {ENDS_TOGETHER: True}
+    outs = state.builder.emit_for(*bounds, init, backwards, names, **attrs)
     if extremum is not None:
         outs = (extremum.entering(state, outs[0]), *outs[1:])
     for slot, out in zip(slots, outs, strict=False):
@@ -95,18 +103,65 @@ def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
         state.add(cotangents, var, out)
 
 
+def _only_adds(body: Region) -> bool:
+    """Whether iterations of a loop with ``body`` do nothing but add, to elements and to sums."""
+    eqns = list(walk_eqns(body))
+    if any(eqn.op.kind not in _ONLY_ADDS for eqn in eqns):
+        return False
+    added = {eqn.inputs[0] for eqn in eqns if eqn.op.kind is OpKind.ATOMIC_ADD}
+    if any(eqn.op.kind is OpKind.LOAD and eqn.inputs[0] in added for eqn in eqns):
+        return False
+    carried = zip(body.params[1:], body.yields, strict=True)
+    return all(_adds_to(body, p, y) for p, y in carried)
+
+
+def _adds_to(body: Region, start: Var, result: Atom) -> bool:
+    """Whether ``result`` is a sum that ``body`` makes of ``start`` alone, or ``start`` itself."""
+    total = start
+    if result is start:
+        return True
+    for eqn in body.eqns:
+        uses = [*used_atoms(eqn)].count(total)
+        if uses > 1 or (uses == 1 and total not in eqn.inputs):
+            return False
+        if uses == 0:
+            continue
+        if eqn.op is add.op:
+            total = eqn.out
+            continue
+        slot = eqn.inputs.index(total) - LEADING[OpKind.FOR][0]
+        if eqn.op.kind is not OpKind.FOR or slot < 0:
+            return False
+        (inner,) = eqn.regions
+        if not _adds_to(inner, inner.params[1 + slot], inner.yields[slot]):
+            return False
+        total = eqn.outputs[slot]
+    return total is result
+
+
 def _trips(state: Reverse, eqn: Eqn) -> tuple[Atom, Var]:
     """How often the primal body ran, and a counter to run over it."""
     if eqn.op.kind is OpKind.WHILE:
         return state.primal.trips(eqn), Var(int64, "k")
     emit, bounds = state.builder.emit, [state.primal.value(a) for a in eqn.inputs[:3]]
     dtype = bounds[0].type
+    if _is_extent(state, eqn.inputs[1]) and [*eqn.inputs[:3:2]] == [
+        Const(int32, 0),
+        Const(int32, 1),
+    ]:
+        return bounds[1], Var(dtype, "k")
     if dtype in (int32, int64):
         return emit(range_len.op, *bounds), Var(dtype, "k")
     # A narrow index can take more iterations than it can count; an unsigned one cannot count down.
     if dtype != uint64:
         return emit(range_len.op, *(emit(CAST, b, dtype=int64) for b in bounds)), Var(int64, "k")
     return emit(CAST, emit(range_len.op, *bounds), dtype=int64), Var(int64, "k")
+
+
+def _is_extent(state: Reverse, atom: Atom) -> bool:
+    """Whether the primal value ``atom`` is an extent of an array, which is not negative."""
+    maker = state.primal.maker.get(atom) if isinstance(atom, Var) else None
+    return maker is not None and maker.op.kind is OpKind.DIM
 
 
 def _index(state: Reverse, eqn: Eqn, counter: Var) -> Atom:

@@ -13,7 +13,7 @@ from kernelcore.passes.pipeline import optimize
 @kc.kernel
 def normalise(x: kc.array2d[float], y: kc.array2d[float]):
     i = kc.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(x.shape[1]):
         total += x[i, k] * x[i, k]
     for k in range(x.shape[1]):
@@ -23,7 +23,7 @@ def normalise(x: kc.array2d[float], y: kc.array2d[float]):
 @kc.kernel
 def loss(x: kc.array2d[float], y: kc.array[float]):
     i = kc.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(x.shape[1]):
         total += kc.exp(x[i, k])
     y[0] += kc.log(total)
@@ -32,7 +32,7 @@ def loss(x: kc.array2d[float], y: kc.array[float]):
 @kc.kernel
 def with_other_loop(x: kc.array2d[float], steps: int, y: kc.array[float]):
     i = kc.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(x.shape[1]):
         total += x[i, k]
     for _ in range(steps):
@@ -43,7 +43,7 @@ def with_other_loop(x: kc.array2d[float], steps: int, y: kc.array[float]):
 @kc.kernel
 def with_much_else(x: kc.array2d[float], y: kc.array[float]):
     i = kc.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(x.shape[1]):
         total += x[i, k]
     y[i] = kc.sin(total) + kc.cos(total) + kc.tanh(total) + kc.exp(total)
