@@ -14,6 +14,7 @@ from kernelcore.passes.simplify.common_subexpressions import merge_equal
 from kernelcore.passes.simplify.dead_code import dce, without_checks
 from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
+from kernelcore.passes.simplify.loop_fusion import fuse_searches
 
 # Few programs ask for checks.
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def with_checks(func: Func) -> Func:
 
 def tidy(func: Func) -> Func:
     """``func``, a derived kernel whose arrays share no memory, normalized, with less to compute."""
-    return dce(merge_equal(normalize(func)))
+    return dce(merge_equal(fuse_searches(merge_equal(normalize(func)))))
 
 
 def optimize(func: Func) -> Func:

@@ -16,12 +16,12 @@ from kernelcore.passes.access.effects import AccessMap, effects
 
 def without_rules(func: Func) -> Func:
     """``func`` without rules: calls that have some are plain code."""
-    return _changed(func, lambda eqn: eqn.regions[0])
+    return changed_calls(func, lambda eqn: eqn.regions[0])
 
 
 def with_replays(func: Func) -> Func:
     """``func`` as its derivatives run it: functions with a replay are replaced by it."""
-    return _changed(func, _replay)
+    return changed_calls(func, _replay)
 
 
 def _replay(eqn: Eqn) -> Eqn | Region:
@@ -35,7 +35,8 @@ def _replay(eqn: Eqn) -> Eqn | Region:
     return Eqn(eqn.op, eqn.inputs, eqn.outputs, {"rules": kept}, (body,), eqn.loc)
 
 
-def _changed(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
+def changed_calls(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
+    """``func`` with what ``change`` gives for every call of a function with rules."""
     if not any(e.op.kind is OpKind.CUSTOM for e in walk_eqns(func.body)):
         return func
 
