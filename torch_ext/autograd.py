@@ -21,6 +21,7 @@ from kernelcore.operators import (
     evaluate,
     extremum_operations,
     find_ties,
+    saving,
 )
 from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
@@ -63,6 +64,18 @@ def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
     """The kernel of the public operator at the autograd dispatch keys."""
     apply = operator.functions.general.apply
 
+    def unusual(*args: Any) -> Any:
+        if (
+            (_C.is_grad_enabled() and _C._any_requires_grad(*args))
+            or forward_ad._current_level >= 0
+            or _C._len_torch_dispatch_stack()
+        ):
+            return apply(*args)
+        return operator.direct(*args)
+
+    name = operator.qualname.split("::")[1]
+    untransformed = native.fast_entry(operator.native, name, operator.differentiated, unusual)
+
     def kernel(keyset: Any, *args: Any) -> Any:
         if _C._are_functorch_transforms_active():
             if torch.compiler._is_exporting_flag:
@@ -74,13 +87,7 @@ def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
                 return apply(*args)
             finally:
                 _functorch.set_single_level_autograd_function_allowed(allowed)
-        if (
-            (_C.is_grad_enabled() and _C._any_requires_grad(*args))
-            or forward_ad._current_level >= 0
-            or _C._len_torch_dispatch_stack()
-        ):
-            return apply(*args)
-        return operator.direct(*args)
+        return untransformed(*args)
 
     return kernel
 
@@ -233,14 +240,28 @@ class _Rules:
         def adjoint(given: int) -> native.TorchAdjoint | None:
             return self.native_adjoint(plan, given)
 
-        return native.TorchGradPlan(plan, plan.kept, plan.sized, adjoint, self.pull)
+        saving = self.saving(plan)
+        forward = None if saving is None else saving.native
+        return native.TorchGradPlan(plan, plan.kept, plan.sized, forward, adjoint, self.pull)
+
+    def saving(self, plan: _Plan) -> TorchOperator | None:
+        """The operator that saves results of loops for the adjoint, if that spares it any."""
+        if not plan.wrt or extremum_operations(self.operation, plan.wrt) is not None:
+            return None
+        try:
+            if saving(self.operation, plan.wrt) is None:
+                return None
+        except KernelGradError:
+            return None  # Only a backward raises it: a call without one is valid.
+        return self.operator.derived(derivation.saving_for(plan.wrt)).operator
 
     def native_adjoint(self, plan: _Plan, given: int) -> native.TorchAdjoint | None:
         """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch."""
         if not plan.wrt or extremum_operations(self.operation, plan.wrt) is not None:
             return None
         seeds = tuple(j for j in range(self.operation.visible) if given >> j & 1)
-        operator, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
+        derive_vjp = derivation.vjp if self.saving(plan) is None else derivation.saved_vjp
+        operator, produced = self.operator.derived(derive_vjp(plan.wrt, seeds, plan.omit))
         if operator is None or set(produced) != set(plan.wrt):
             return None
         copies = copied_results(operator.operation)

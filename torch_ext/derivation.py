@@ -22,7 +22,9 @@ from kernelcore.operators import (
     derive,
     extremum_operations,
     package_version,
+    saving,
     sized_local_operation,
+    vjp_of_saved,
 )
 
 # Of operators whose names tell their content.
@@ -36,6 +38,8 @@ class Kind(StrEnum):
     """The kinds of derivation."""
 
     VJP = "vjp"
+    SAVING = "saving"
+    SAVED_VJP = "savedvjp"
     JVP = "jvp"
     BATCH = "vmap"
     WEIGHTED = "weighted"
@@ -49,10 +53,10 @@ class Derivation(NamedTuple):
     Attributes:
         kind: What is derived.
         sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
-            cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
-            given; of a batch: the operands that are batched; of the members of an
-            ExtremumOperations: the operands that it is differentiated with respect to; of a part:
-            the axes of the launch that are cut.
+            cotangents are given, the operands to omit; of what saves for one: the operands to
+            differentiate; of a JVP: the operands whose tangents are given; of a batch: the operands
+            that are batched; of the members of an ExtremumOperations: the operands that it is
+            differentiated with respect to; of a part: the axes of the launch that are cut.
     """
 
     kind: Kind
@@ -68,6 +72,14 @@ class Derivation(NamedTuple):
                 wrt, cotangents, omit = self.sets
                 derived = derive.vjp(operation, wrt, cotangents)
                 return derive.without(derived, omit) if omit else derived
+            case Kind.SAVED_VJP:
+                wrt, cotangents, omit = self.sets
+                derived = vjp_of_saved(operation, wrt, cotangents)
+                return derive.without(derived, omit) if omit else derived
+            case Kind.SAVING:
+                made = saving(operation, *self.sets)
+                assert made is not None
+                return DerivedOperation(made, tuple(range(made.visible)))
             case Kind.JVP:
                 return derive.jvp(operation, *self.sets)
             case Kind.BATCH:
@@ -95,6 +107,14 @@ class Name(NamedTuple):
 
 def vjp(wrt: Indices, cotangents: Indices, omit: Indices) -> Derivation:
     return Derivation(Kind.VJP, (wrt, cotangents, omit))
+
+
+def saving_for(wrt: Indices) -> Derivation:
+    return Derivation(Kind.SAVING, (wrt,))
+
+
+def saved_vjp(wrt: Indices, cotangents: Indices, omit: Indices) -> Derivation:
+    return Derivation(Kind.SAVED_VJP, (wrt, cotangents, omit))
 
 
 def jvp(active: Indices) -> Derivation:
@@ -134,7 +154,10 @@ def derived_name(root: str, derivations: Iterable[Derivation]) -> str:
     return "_".join((root, *map(str, derivations)))
 
 
-_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|weighted|count|part)([0-9a-f]+)"
+_DERIVATION = (
+    "_(vjp|savedvjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)"
+    "|_(saving|jvp|vmap|weighted|count|part)([0-9a-f]+)"
+)
 _DERIVATIONS = re.compile(_DERIVATION)
 _NAME = re.compile(
     rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"

@@ -79,6 +79,7 @@ from kernelcore.operators.operation import (
 )
 from kernelcore.operators.operator_function import OperatorFunction
 from kernelcore.operators.python_run import run_in_python, runs_in_python, warn_of_compiled
+from kernelcore.operators.saving import saving, vjp_of_saved
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
 from kernelcore.operators.spec import (
     Declaration,

@@ -128,12 +128,14 @@ class Assembly:
     """Binds the parameters of a derived kernel.
 
     ``given`` maps operands (JVP) or results (VJP) of the primal to the new operand that holds their
-    tangent or cotangent.
+    tangent or cotangent. The results ``saved`` of the primal are operands behind its own.
     """
 
-    def __init__(self, op: Operation, given: dict[int, int]) -> None:
+    def __init__(self, op: Operation, given: dict[int, int], saved: Sequence[int] = ()) -> None:
         self.op = op
         self.given = given
+        # Operands by the results of the primal that they are.
+        self.saved = {j: len(op.operands) + i for i, j in enumerate(saved)}
         self.operands: list[Operand] = list(op.operands)
         self.bindings: list[Binding] = []
         # Visible results by what they are a derivative of; until they are placed, bindings name
@@ -156,15 +158,19 @@ class Assembly:
 
     def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
         op = self.op
+        for j in self.saved:
+            result = op.results[j]
+            self.operands.append(Operand(result.name, result.type, result.shape))
         for j in self.given:
             result = op.results[j]
             self.operands.append(Operand(f"ct_{result.name}", result.type, result.shape))
         params = [p for k in wrt if (p := op.param_of_operand(k)) is not None]
         seeds = [op.param_of_result(j) for j in self.given]
+        saved = [op.param_of_result(j) for j in self.saved]
         self.wrt = frozenset(wrt)
         refuse_reads_after_launch(op.func)
         return self.finish(
-            vjp_func(op.func, params, seeds, op.single_axes), self.bind_cotangent, wrt
+            vjp_func(op.func, params, seeds, op.single_axes, saved), self.bind_cotangent, wrt
         )
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
@@ -222,6 +228,8 @@ class Assembly:
     def bind_primal(self, bound: Binding, effect: Effect) -> Binding:
         if bound.role in (Role.INPUT, Role.VALUE):
             return bound
+        if bound.result in self.saved:
+            return Binding(Role.INPUT, self.saved[bound.result])
         if bound.operand >= 0 and not effect.writes:
             return Binding(Role.INPUT, bound.operand)
         return self.hide(self.op.results[bound.result], bound.operand, bound.zero)

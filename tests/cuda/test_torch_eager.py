@@ -13,7 +13,7 @@ import torch as real_torch
 
 import kernelcore as kc
 from kernelcore import _native
-from kernelcore.operators import derive
+from kernelcore.operators import derive, saving, vjp_of_saved
 from kernelcore.operators.shape_rules import kernel_operation
 from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
@@ -47,6 +47,15 @@ def checked(x: kc.array(dtype=float), y: kc.array(dtype=float)):
 def squares(x: kc.array(dtype=float), y: kc.array(dtype=float)):
     i = kc.tid()
     y[i] = x[i] * x[i]
+
+
+@kc.kernel
+def norms(x: kc.array2d(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k] * x[i, k]
+    y[i] = kc.sqrt(total)
 
 
 @pytest.fixture
@@ -124,7 +133,7 @@ def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeT
     operation = kernel_operation(squares, None)
     derived = derive.vjp(operation, (0,), (0,))
     adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced, [])
-    plan = native.TorchGradPlan("all", [0], [], lambda given: adjoint, never)
+    plan = native.TorchGradPlan("all", [0], [], None, lambda given: adjoint, never)
     forward = native.forward(described(torch, operation), "squares", lambda needed: plan)
     node, x = Node(), FakeTensor.of(VALUES)
     node.needs_input_grad = (True,)  # pyright: ignore[reportAttributeAccessIssue]
@@ -139,3 +148,31 @@ def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeT
     assert len(driver.calls("cuLaunchKernel")) == 2
     wants_grad = entry(torch, operation, never, lambda *args: SimpleNamespace(args=args))
     assert wants_grad(FakeTensor(torch.tensor(VALUES), requires_grad=True)).args
+
+
+def test_saved_results_of_loops_are_on_the_device(torch: FakeTorch) -> None:
+    operation = kernel_operation(
+        norms, ["y"], launch_dims=("x.shape[0]",), output_dims="x.shape[0]"
+    )
+    recorded = saving(operation, (0,))
+    assert recorded is not None
+    derived = vjp_of_saved(operation, (0,), (0,))
+    adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced, [])
+    on_gpu = described(torch, recorded)
+    plan = native.TorchGradPlan("all", [0], [], on_gpu, lambda given: adjoint, never)
+    forward = native.forward(described(torch, operation), "norms", lambda needed: plan)
+    rows = VALUES.reshape(5, 60) + 1.0
+    node, x = Node(), FakeTensor.of(rows)
+    node.needs_input_grad = (True,)  # pyright: ignore[reportAttributeAccessIssue]
+    y = forward(node, x)
+    wanted = np.sqrt((rows * rows).sum(1))
+    np.testing.assert_allclose(y.numpy(wanted), wanted, rtol=1e-6)
+    kept, total = node.to_save  # pyright: ignore[reportAttributeAccessIssue]
+    assert kept is x
+    np.testing.assert_allclose(total.numpy(wanted), wanted * wanted, rtol=1e-6)
+    node.saved_tensors = (kept, total)  # pyright: ignore[reportAttributeAccessIssue]
+    backward: Any = native.backward(Node)
+    torch.set_gradients(False)
+    (found,) = backward.__get__(node)(FakeTensor.of(np.ones(5)))
+    torch.set_gradients(True)
+    np.testing.assert_allclose(found.numpy(rows), rows / wanted[:, None], rtol=1e-6)

@@ -271,7 +271,7 @@ class Plans:
 
     def __init__(self) -> None:
         self.forward = _native.torch_forward(axpy_operation(), "axpy", self.plan)
-        self.made = _native.TorchGradPlan((), [0], [], self.adjoint, self.pull)
+        self.made = _native.TorchGradPlan((), [0], [], None, self.adjoint, self.pull)
 
     def plan(self, needed: tuple[bool, ...]) -> Any:
         return self.made

@@ -1,8 +1,10 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +37,10 @@ struct GradPlan {
   nb::object choice;          // what `pull` knows the plan by
   std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
   std::vector<size_t> sized;  // operands of which it needs the shape only
-  nb::object adjoint;         // (given results, as bits) -> Adjoint or None
-  nb::object pull;            // (choice, shapes, numbers, saved, cotangents) -> gradients
+  // Runs forward in place of the operation; adjoints take its further results behind `kept`.
+  std::optional<BoundOperation> saving;
+  nb::object adjoint;  // (given results, as bits) -> Adjoint or None
+  nb::object pull;     // (choice, shapes, numbers, saved, cotangents) -> gradients
   // By the cotangents that are given, as bits; a null Adjoint means that `pull` runs.
   std::vector<std::pair<uint64_t, std::shared_ptr<const Adjoint>>> adjoints;
 };
@@ -120,15 +124,18 @@ nb::object plan_of(Forward& forward, PyObject* context) {
 }
 
 /// Leaves on `context` what the backward needs: tensors where torch watches over them.
-void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObject* const* args) {
+void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObject* const* args,
+          const nb::object& saved) {
   const GradPlan& plan = plan_in(plan_object);
-  size_t tensor_count = 0;
+  size_t saved_count = nb::len(saved);
+  size_t tensor_count = saved_count;
   for (size_t k : plan.kept) tensor_count += op.operands[k].is_array ? 1 : 0;
   nb::object tensors = new_tuple(tensor_count);
   size_t filled = 0;
   for (size_t k : plan.kept) {
     if (op.operands[k].is_array) set_item(tensors, filled++, nb::borrow(args[k]));
   }
+  for (size_t i = 0; i < saved_count; ++i) set_item(tensors, filled++, nb::borrow(item(saved, i)));
   nb::object shapes = new_tuple(plan.sized.size());
   for (size_t i = 0; i < plan.sized.size(); ++i) {
     set_item(shapes, i, get(args[plan.sized[i]], names().shape));
@@ -145,19 +152,30 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
   attributes.attr(nb::handle(names().plan)) = plan_object;
 }
 
+/// Leaves in `results`, a tuple, the first `count`, as a call returns them, and gives the others.
+nb::object split_behind(nb::object& results, size_t count) {
+  auto end = static_cast<Py_ssize_t>(count);
+  nb::object others = checked(PyTuple_GetSlice(results.ptr(), end, PyTuple_Size(results.ptr())));
+  results =
+      count == 1 ? nb::borrow(item(results, 0)) : checked(PyTuple_GetSlice(results.ptr(), 0, end));
+  return others;
+}
+
 // Called by the entry alone, which has seen that the arguments are plain.
 PyObject* run_forward(Forward& forward, PyObject* const* args, Py_ssize_t count) {
   const Operation& op = *forward.operation.operation;
   if (static_cast<size_t>(count) != op.operands.size() + 1) fail(op, "a call past its entry");
   PyObject* context = *args++;
-  Operands operands(forward.operation);
+  nb::object plan = plan_of(forward, context);
+  const auto& saving = plan_in(plan).saving;
+  Operands operands(saving ? *saving : forward.operation);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (operands.read(i, args[i], false) != Verdict::kPlain) fail(op, "a call past its entry");
   }
-  nb::object plan = plan_of(forward, context);
   nb::object results = operands.run();
   if (!results.is_valid()) fail(op, "torch has no memory for results below functionalization");
-  keep(op, std::move(plan), context, args);
+  nb::object saved = saving ? split_behind(results, op.visible_count) : new_tuple(0);
+  keep(op, std::move(plan), context, args, saved);
   return results.release().ptr();
 }
 
@@ -213,6 +231,9 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   for (size_t k : call.plan.kept) {
     PyObject* number = item(call.numbers, k);
     if (!read(number != Py_None ? number : item(call.saved, tensor++))) return {};
+  }
+  for (size_t count = nb::len(call.saved); tensor < count; ++tensor) {
+    if (!read(item(call.saved, tensor))) return {};
   }
   for (size_t j = 0; j < call.cotangent_count; ++j) {
     if (call.cotangents[j] != Py_None && !read(call.cotangents[j])) return {};
@@ -292,9 +313,15 @@ void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<si
 }
 
 void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
-               std::vector<size_t> sized, nb::object adjoint, nb::object pull) {
-  new (self) GradPlan{std::move(choice),  std::move(kept), std::move(sized),
-                      std::move(adjoint), std::move(pull), {}};
+               std::vector<size_t> sized, std::optional<BoundOperation> saving, nb::object adjoint,
+               nb::object pull) {
+  new (self) GradPlan{std::move(choice),
+                      std::move(kept),
+                      std::move(sized),
+                      std::move(saving),
+                      std::move(adjoint),
+                      std::move(pull),
+                      {}};
 }
 
 }  // namespace
@@ -306,7 +333,7 @@ void bind_torch_autograd(nb::module_& m) {
   nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(GradPlanSlots::slots),
                        "What a call of an operation keeps, and how its backward runs.")
       .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),
-           nb::arg("adjoint"), nb::arg("pull"));
+           nb::arg("saving").none(), nb::arg("adjoint"), nb::arg("pull"));
   nb::class_<Forward>(m, "TorchForward", nb::type_slots(ForwardSlots::slots),
                       "The state of the forward of an autograd function.");
   m.def("torch_forward", &make_forward, nb::arg("operation"), nb::arg("name"), nb::arg("plan"),

@@ -8,15 +8,19 @@ and the reverse sweep, which runs the iterations backwards, pops it.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from kernelcore.base.dataclass import dataclass, field, replace
 from kernelcore.builtins.arithmetic import add
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import POP, PUSH, REPEATABLE, STACK, WRITES, OpKind
+from kernelcore.ir.op import LOAD, LOOPS, POP, PUSH, REPEATABLE, STACK, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses, has_effect, snippet_of
-from kernelcore.ir.walk import captured_vars, clone_eqn
+from kernelcore.ir.walk import bound_vars, captured_vars, clone_eqn, walk_eqns
 from kernelcore.language.types import Scalar, StackType, int64
 from kernelcore.passes.access.effects import AccessMap
+
+CONTROL = LOOPS | {OpKind.IF, OpKind.CUSTOM}
 
 
 @dataclass(slots=True)
@@ -32,10 +36,18 @@ class RegionState:
 class PrimalValues:
     """Gives primal values to the reverse sweep and, at the end, the matching forward sweep."""
 
-    def __init__(self, func: Func, builder: Builder) -> None:
+    def __init__(self, func: Func, builder: Builder, saved: Set[Var] = frozenset()) -> None:
         self.func = func
         self.builder = builder
         self.accesses = AccessMap(func)
+        # Per value that the primal saved: how to load it.
+        self.saved = {
+            store.inputs[-1]: Eqn(LOAD, store.inputs[:-1], (), NO_ATTRS, (), store.loc)
+            for store in func.body.eqns
+            if store.op.kind is OpKind.STORE and store.inputs[0] in saved
+        }
+        # Values outside of loops that the adjoint has with the bits of the primal.
+        self._exact: set[Var] = set()
         self.states: dict[Region, RegionState] = {}
         self.home: dict[Var, Region] = {}
         self.maker: dict[Var, Eqn] = {}
@@ -145,12 +157,43 @@ class PrimalValues:
         for eqn in region.eqns:
             if self._is_dead_write(eqn):
                 continue
+            if self._is_saved(eqn):
+                eqns.extend(replace(self.saved[v], outputs=(v,)) for v in eqn.outputs)
+                self._exact.update(eqn.outputs)
+                continue
+            if self.saved and self._is_exact(eqn):
+                self._exact.update(eqn.outputs)
             eqns.append(self._eqn(eqn))
             outputs = eqn.outputs
             if eqn in self.counts:
                 outputs = (*outputs, self.counts[eqn])
             eqns.extend(push for v in outputs for push in self._push(v))
         return eqns
+
+    def _is_saved(self, eqn: Eqn) -> bool:
+        """Whether ``eqn`` is a loop whose results are saved, and nothing else of it is needed."""
+        if not self.saved or eqn.op.kind is not OpKind.FOR:
+            return False
+        if not all(v in self.saved for v in eqn.outputs):
+            return False
+        # What searches for an extremum compares with it what the adjoint computes: a sum that this
+        # adds up again, in another order, would give other bits.
+        scalars = [v for v in captured_vars(eqn) if isinstance(v.type, Scalar)]
+        if not all(map(self._has_same_bits, (*eqn.inputs, *scalars))):
+            return False
+        bound = {v for region in eqn.regions for v in bound_vars(region)}
+        return bound.isdisjoint(self.stacks) and all(
+            self.repeats(inner) or inner.op.kind in CONTROL or self._is_dead_write(inner)
+            for inner in walk_eqns(eqn.regions[0])
+        )
+
+    def _is_exact(self, eqn: Eqn) -> bool:
+        """Whether ``eqn``, run again by the adjoint, gives the bits that it gave the primal."""
+        is_repeated = not eqn.regions and self.repeats(eqn)
+        return is_repeated and all(map(self._has_same_bits, eqn.inputs))
+
+    def _has_same_bits(self, atom: Atom) -> bool:
+        return isinstance(atom, Const) or atom in self._exact or atom in self.func.params
 
     def _is_dead_write(self, eqn: Eqn) -> bool:
         if eqn.op.kind is OpKind.SNIPPET:

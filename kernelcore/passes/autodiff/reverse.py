@@ -8,7 +8,7 @@ before is dead; an accumulation takes it and leaves it. ``vjp.py`` holds the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -89,12 +89,13 @@ class Reverse:
         wrt: Sequence[int],
         seeds: Sequence[int],
         handlers: Mapping[OpKind, Handler],
+        saved: Collection[int] = (),
     ) -> None:
         self.func = func
         self.wrt = {func.params[i] for i in wrt}
         self.handlers = handlers
         self.builder = Builder()
-        self.primal = PrimalValues(func, self.builder)
+        self.primal = PrimalValues(func, self.builder, {func.params[i] for i in saved})
         self.active = active_values(func, self.wrt)
         self.adjoint: dict[Atom, Var] = {}
         self._stacks: list[Eqn] = []

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
+from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar
 from kernelcore.passes.autodiff import reverse_control, rule_calls, snippet_calls
-from kernelcore.passes.autodiff.activity import check_conditions, check_races, derivable
+from kernelcore.passes.autodiff.activity import (
+    active_values,
+    check_conditions,
+    check_races,
+    derivable,
+)
 from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.reverse import Handler, Reverse
 from kernelcore.passes.autodiff.rules import with_replays
+from kernelcore.passes.autodiff.shared_divisors import (
+    with_shared_divisors,
+    without_shared_divisors,
+)
 
 # The reverse sweep over each kind of Op.
 HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
@@ -38,7 +48,11 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
 
 
 def vjp(
-    func: Func, wrt: Sequence[int], seeds: Sequence[int], single: Set[int] = frozenset()
+    func: Func,
+    wrt: Sequence[int],
+    seeds: Sequence[int],
+    single: Set[int] = frozenset(),
+    saved: Sequence[int] = (),
 ) -> Derived:
     """Cotangents of the parameters ``wrt``, given those of the arrays ``seeds``.
 
@@ -47,12 +61,14 @@ def vjp(
     loads. On entry they hold the cotangents after ``func``, zero where none is known; on exit those
     before it. Arrays that ``func`` both writes and loads must hold, on entry, what they held before
     ``func``, and are written as by ``func``; those that it only writes are left untouched. The
-    launch has one point on the axes ``single``.
+    launch has one point on the axes ``single``. The parameters ``saved``, which ``func`` got from
+    ``saved_results.py``, hold what it stored.
 
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
-    return _reverse(func, wrt, seeds, single).run()
+    derived = _reverse(func, wrt, seeds, single, saved).run()
+    return replace(derived, func=without_shared_divisors(derived.func))
 
 
 def pullback(func: Func) -> Func:
@@ -62,13 +78,18 @@ def pullback(func: Func) -> Func:
         KernelGradError: ``func`` has no exact derivative.
     """
     wrt = [i for i, p in enumerate(func.params) if isinstance(p.type, Scalar) and p.type.is_float]
-    return _reverse(func, wrt, ()).pull()
+    return without_shared_divisors(_reverse(func, wrt, ()).pull())
 
 
 def _reverse(
-    func: Func, wrt: Sequence[int], seeds: Sequence[int], single: Set[int] = frozenset()
+    func: Func,
+    wrt: Sequence[int],
+    seeds: Sequence[int],
+    single: Set[int] = frozenset(),
+    saved: Sequence[int] = (),
 ) -> Reverse:
     func = derivable(with_replays(func), [func.params[i] for i in wrt])
     check_races(func, single)
     check_conditions(func)
-    return Reverse(func, wrt, seeds, HANDLERS)
+    func = with_shared_divisors(func, active_values(func, [func.params[i] for i in wrt]))
+    return Reverse(func, wrt, seeds, HANDLERS, saved)

@@ -1,0 +1,87 @@
+"""Operations that save results of loops for their adjoints, which then need not run these again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.base.dataclass import replace
+from kernelcore.compiler.launch_descriptor import Binding, Role
+from kernelcore.ir.core import Func
+from kernelcore.language.effect import Effect
+from kernelcore.language.types import ArrayType
+from kernelcore.operators.derive import Assembly, DerivedOperation
+from kernelcore.operators.operation import Operation, Result
+from kernelcore.operators.primal import zero_fill
+from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.autodiff import saved_results
+
+
+def saving(op: Operation, wrt: Sequence[int]) -> Operation | None:
+    """``op`` with more visible results, by which its adjoint is cheaper; None if there are none.
+
+    They are what threads have at the end of loops that the adjoint for ``wrt`` would run again.
+
+    Raises:
+        KernelGradError: The kernel has no exact derivative.
+    """
+    return op.once(("saving", tuple(wrt)), lambda: _saving(op, tuple(wrt)))
+
+
+def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -> DerivedOperation:
+    """Cotangents of the operands ``wrt``, given those of the visible results ``cotangents``.
+
+    The operands are those of ``op``, the results that only ``saving`` has, then the cotangents in
+    order.
+
+    Raises:
+        KernelGradError: The kernel has no exact derivative.
+    """
+    made = saving(op, wrt)
+    assert made is not None
+    saved = range(op.visible, made.visible)
+    key = ("vjp", tuple(wrt), tuple(cotangents))
+    return made.once(key, lambda: _vjp(made, tuple(wrt), cotangents, saved))
+
+
+def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
+    func = saved_results.saving(op.func, len(op.grid))
+    own = len(op.func.params)
+    if len(func.params) == own:
+        return None
+    everything = _with_results(op, func)
+    saved = range(op.visible, everything.visible)
+    seeds = [j for j, r in enumerate(op.outputs) if r.type.dtype.is_float]
+    adjoint = _vjp(everything, wrt, seeds, saved).operation
+    first = len(op.operands)
+    unused = [i for i in range(len(saved)) if adjoint.param_of_operand(first + i) is None]
+    if len(unused) == len(saved):
+        return None
+    return _with_results(op, saved_results.without_saved(func, [own + i for i in unused]))
+
+
+def _vjp(
+    op: Operation, wrt: tuple[int, ...], cotangents: Sequence[int], saved: Sequence[int]
+) -> DerivedOperation:
+    first = len(op.operands) + len(saved)
+    given = {j: first + i for i, j in enumerate(cotangents)}
+    return Assembly(op, given, saved).vjp(wrt)
+
+
+def _with_results(op: Operation, func: Func) -> Operation:
+    """``op`` with the kernel ``func``, whose further parameters are further visible results."""
+    accesses, added = AccessMap(func), func.params[len(op.func.params) :]
+    results = list(op.outputs)
+    bindings = [
+        replace(b, result=b.result + len(added)) if b.result >= op.visible else b
+        for b in op.bindings
+    ]
+    for param in added:
+        assert isinstance(param.type, ArrayType)
+        zero = zero_fill(accesses, param, Effect(stores=True))
+        bindings.append(Binding(Role.OUTPUT, -1, len(results), zero))
+        results.append(Result(param.name, param.type, op.grid))
+    visible = len(results)
+    results += op.results[op.visible :]
+    return Operation(
+        func, op.operands, tuple(results), visible, tuple(bindings), op.grid, op.covered
+    )

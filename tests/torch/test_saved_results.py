@@ -1,0 +1,163 @@
+"""Calls that autograd records save results of loops; every other use of the graph has them too."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+import kernelcore as kc
+from torch_ext import torch_op
+
+F64 = torch.float64
+
+
+@kc.kernel
+def moments(x: kc.array2d(kc.float64), w: kc.array(kc.float64), y: kc.array2d(kc.float64),
+            spread: kc.array(kc.float64)):  # fmt: skip
+    i = kc.tid()
+    mean = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        mean += x[i, k]
+    mean = mean / kc.float64(x.shape[1])
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += (x[i, k] - mean) * (x[i, k] - mean)
+    for k in range(x.shape[1]):
+        y[i, k] = (x[i, k] - mean) / kc.sqrt(total + 0.1) * w[k]
+    spread[i] = kc.log(total + 1.0)
+
+
+op = torch_op(
+    moments,
+    outputs=["y", "spread"],
+    launch_dims=("x.shape[0]",),
+    output_dims={"y": "x", "spread": ("x.shape[0]",)},
+)
+
+
+def reference(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    away = x - x.mean(-1, keepdim=True)
+    total = (away * away).sum(-1)
+    return away / (total[..., None] + 0.1).sqrt() * w, (total + 1.0).log()
+
+
+def leaves(*shape: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(sum(shape))
+    made = [torch.randn(*s, dtype=F64, generator=generator) for s in (shape, shape[-1:])]
+    return [m.requires_grad_() for m in made]
+
+
+def test_saved_results_have_the_shape_of_the_launch() -> None:
+    y, _ = op(*leaves(5, 40))
+    assert [t.shape for t in y.grad_fn.saved_tensors] == [(5, 40), (40,), (5,), (5,)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 40), (37, 70), (0, 3), (3, 0)])
+@pytest.mark.parametrize("given", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("wanted", [(0, 1), (0,), (1,)])
+def test_gradients_are_those_of_torch(
+    shape: tuple[int, int], given: tuple[bool, bool], wanted: tuple[int, ...]
+) -> None:
+    found: list[tuple[torch.Tensor | None, ...]] = []
+    for function in (op, reference):
+        args = [a if k in wanted else a.detach() for k, a in enumerate(leaves(*shape))]
+        results = [r for r, is_given in zip(function(*args), given, strict=True) if is_given]
+        cotangents = [torch.cos(torch.arange(r.numel(), dtype=F64)).view_as(r) for r in results]
+        needed = [args[k] for k in wanted]
+        if not all(r.requires_grad for r in results):
+            return
+        grads = torch.autograd.grad(results, needed, cotangents, allow_unused=True)
+        found.append(tuple(g if g is None else g.clone() for g in grads))
+    for one, other in zip(*found, strict=True):
+        other = torch.zeros_like(one) if other is None and one is not None else other
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+
+
+def loss(function: Callable[..., tuple[torch.Tensor, torch.Tensor]], *args: torch.Tensor):
+    y, spread = function(*args)
+    return (y * y * y).sum() + (spread * spread).sum()
+
+
+def test_second_derivatives_run_the_loops_again() -> None:
+    args = leaves(4, 33)
+    assert torch.autograd.gradgradcheck(lambda *a: loss(op, *a), args, atol=1e-6)
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradients_twice() -> None:
+    args = leaves(4, 33)
+    value = loss(op, *args)
+    first = torch.autograd.grad(value, args, retain_graph=True)
+    recorded = torch.autograd.grad(value, args, retain_graph=True, create_graph=True)
+    again = torch.autograd.grad(value, args)
+    for one, other, third in zip(first, again, recorded, strict=True):
+        assert torch.equal(one, other)
+        torch.testing.assert_close(one, third, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("is_reentrant", [True, False])
+def test_checkpoints_save_again(is_reentrant: bool) -> None:
+    args = leaves(4, 33)
+    plain = torch.autograd.grad(loss(op, *args), args)
+    value = checkpoint(lambda *a: loss(op, *a), *args, use_reentrant=is_reentrant)
+    value.backward()
+    for arg, wanted in zip(args, plain, strict=True):
+        assert arg.grad is not None
+        assert torch.equal(arg.grad, wanted)
+
+
+def test_hooks_see_saved_results() -> None:
+    args, packed = leaves(4, 33), []
+    plain = torch.autograd.grad(loss(op, *args), args)
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(tuple(tensor.shape))
+        return tensor.clone()
+
+    with saved_tensors_hooks(pack, lambda t: t):
+        value = loss(op, *args)
+    assert packed[:4] == [(4, 33), (33,), (4,), (4,)]
+    for one, other in zip(torch.autograd.grad(value, args), plain, strict=True):
+        assert torch.equal(one, other)
+    with save_on_cpu():
+        value = loss(op, *args)
+    for one, other in zip(torch.autograd.grad(value, args), plain, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_an_operand_that_changed_is_refused() -> None:
+    x, w = leaves(4, 33)
+    moved = x * 1.0
+    value = loss(op, moved, w)
+    moved.data.view(-1)  # Not seen by autograd.
+    with torch.no_grad():
+        moved.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
+
+
+def test_batches_save_too() -> None:
+    x, w = leaves(3, 5, 33)[0], leaves(5, 33)[1]
+    batched = torch.vmap(op, (0, None))
+    y, _ = batched(x, w)
+    assert (3, 5) in [tuple(t.shape) for t in y.grad_fn.saved_tensors]
+    found = torch.autograd.grad(loss(batched, x, w), [x, w])
+    wanted = torch.autograd.grad(loss(reference, x, w), [x, w])
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+    per_sample = torch.vmap(torch.func.grad(lambda a, b: loss(op, a, b)), (0, None))(x, w)
+    torch.testing.assert_close(per_sample, found[0], rtol=1e-11, atol=1e-12)
+
+
+def test_a_graph_that_is_dropped_frees_what_was_saved() -> None:
+    y, spread = op(*leaves(4, 33))
+    saved = [weakref.ref(t) for t in y.grad_fn.saved_tensors]
+    gc.collect()
+    del y, spread
+    gc.collect()
+    assert all(s() is None for s in saved[2:])
