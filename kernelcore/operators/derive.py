@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelGradError
@@ -120,6 +121,8 @@ def batch(op: Operation, batched: Sequence[bool]) -> Operation:
     return op.once(("batch", tuple(batched)), lambda: _batch(op, tuple(batched)))
 
 
+# New operands by what of the primal they belong to.
+Given = Mapping[int, int]
 # Binds a tangent or cotangent parameter, given the binding of the primal one.
 Bind = Callable[[Binding, Effect, ZeroFill], Binding]
 
@@ -128,14 +131,11 @@ class Assembly:
     """Binds the parameters of a derived kernel.
 
     ``given`` maps operands (JVP) or results (VJP) of the primal to the new operand that holds their
-    tangent or cotangent. The results ``saved`` of the primal are operands behind its own.
+    tangent or cotangent, ``saved`` results of the primal to the new operand that is one.
     """
 
-    def __init__(self, op: Operation, given: dict[int, int], saved: Sequence[int] = ()) -> None:
-        self.op = op
-        self.given = given
-        # Operands by the results of the primal that they are.
-        self.saved = {j: len(op.operands) + i for i, j in enumerate(saved)}
+    def __init__(self, op: Operation, given: Given, saved: Given = MappingProxyType({})) -> None:
+        self.op, self.given, self.saved = op, given, saved
         self.operands: list[Operand] = list(op.operands)
         self.bindings: list[Binding] = []
         # Visible results by what they are a derivative of; until they are placed, bindings name
@@ -152,26 +152,20 @@ class Assembly:
             self.operands.append(Operand(f"t_{operand.name}", operand.type, op.like(k)))
         params = [p for k in self.given if (p := op.param_of_operand(k)) is not None]
         refuse_reads_after_launch(op.func)
-        return self.finish(
-            jvp_func(op.func, params, op.single_axes), self.bind_tangent, range(op.visible)
-        )
+        derived = jvp_func(op.func, params, op.single_axes)
+        return self.finish(derived, self.bind_tangent, range(op.visible))
 
     def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
         op = self.op
-        for j in self.saved:
-            result = op.results[j]
-            self.operands.append(Operand(result.name, result.type, result.shape))
-        for j in self.given:
-            result = op.results[j]
-            self.operands.append(Operand(f"ct_{result.name}", result.type, result.shape))
+        for prefix, known in (("", self.saved), ("ct_", self.given)):
+            for result in (op.results[j] for j in known):
+                self.operands.append(Operand(prefix + result.name, result.type, result.shape))
         params = [p for k in wrt if (p := op.param_of_operand(k)) is not None]
-        seeds = [op.param_of_result(j) for j in self.given]
-        saved = [op.param_of_result(j) for j in self.saved]
+        seeds, saved = (list(map(op.param_of_result, at)) for at in (self.given, self.saved))
         self.wrt = frozenset(wrt)
         refuse_reads_after_launch(op.func)
-        return self.finish(
-            vjp_func(op.func, params, seeds, op.single_axes, saved), self.bind_cotangent, wrt
-        )
+        derived = vjp_func(op.func, params, seeds, op.single_axes, saved)
+        return self.finish(derived, self.bind_cotangent, wrt)
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]

@@ -62,9 +62,9 @@ def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
 def _vjp(
     op: Operation, wrt: tuple[int, ...], cotangents: Sequence[int], saved: Sequence[int]
 ) -> DerivedOperation:
-    first = len(op.operands) + len(saved)
-    given = {j: first + i for i, j in enumerate(cotangents)}
-    return Assembly(op, given, saved).vjp(wrt)
+    places = {j: len(op.operands) + i for i, j in enumerate((*saved, *cotangents))}
+    given, kept = ({j: places[j] for j in which} for which in (cotangents, saved))
+    return Assembly(op, given, kept).vjp(wrt)
 
 
 def _with_results(op: Operation, func: Func) -> Operation:
