@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelGradError
@@ -121,8 +120,6 @@ def batch(op: Operation, batched: Sequence[bool]) -> Operation:
     return op.once(("batch", tuple(batched)), lambda: _batch(op, tuple(batched)))
 
 
-# New operands by what of the primal they belong to.
-Given = Mapping[int, int]
 # Binds a tangent or cotangent parameter, given the binding of the primal one.
 Bind = Callable[[Binding, Effect, ZeroFill], Binding]
 
@@ -134,8 +131,10 @@ class Assembly:
     tangent or cotangent, ``saved`` results of the primal to the new operand that is one.
     """
 
-    def __init__(self, op: Operation, given: Given, saved: Given = MappingProxyType({})) -> None:
-        self.op, self.given, self.saved = op, given, saved
+    def __init__(
+        self, op: Operation, given: Mapping[int, int], saved: Mapping[int, int] | None = None
+    ) -> None:
+        self.op, self.given, self.saved = op, given, saved or {}
         self.operands: list[Operand] = list(op.operands)
         self.bindings: list[Binding] = []
         # Visible results by what they are a derivative of; until they are placed, bindings name
