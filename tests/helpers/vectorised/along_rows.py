@@ -313,8 +313,8 @@ CASES = [
     Case(
         adjoint(softmax, 0, 1),
         lambda n: [(n, columns(n))] * 4,
-        TAIL | BLOCKS,
-        GANGS,
+        TAIL | TWO_LOOPS | BLOCKS,
+        (*GANGS, *LOOPS),
         ROWS,
         variant="adjoint",
     ),
