@@ -5,6 +5,8 @@ A loop whose iterations meet in sums alone runs forwards: rows are read in the o
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ANY_ORDER, CAST, ENDS_TOGETHER, FEW_TRIPS, REPEATABLE, OpKind
@@ -116,16 +118,20 @@ def _only_adds(body: Region) -> bool:
 
 
 def _adds_to(body: Region, start: Var, result: Atom) -> bool:
-    """Whether ``result`` is a sum that ``body`` makes of ``start`` alone, or ``start`` itself."""
-    total = start
+    """Whether ``result`` is a sum that ``body`` makes of ``start`` alone, or ``start`` itself.
+
+    Nothing else uses ``start`` or a part of the sum: it would see which iterations came before.
+    """
     if result is start:
         return True
+    uses = Counter(a for eqn in body.eqns for a in used_atoms(eqn))
+    uses.update(body.yields)
+    total = start
     for eqn in body.eqns:
-        uses = [*used_atoms(eqn)].count(total)
-        if uses > 1 or (uses == 1 and total not in eqn.inputs):
-            return False
-        if uses == 0:
+        if total not in eqn.inputs:
             continue
+        if uses[total] != 1:
+            return False
         if eqn.op is add.op:
             total = eqn.out
             continue
@@ -136,7 +142,7 @@ def _adds_to(body: Region, start: Var, result: Atom) -> bool:
         if not _adds_to(inner, inner.params[1 + slot], inner.yields[slot]):
             return False
         total = eqn.outputs[slot]
-    return total is result
+    return total is result and uses[total] == 1
 
 
 def _trips(state: Reverse, eqn: Eqn) -> tuple[Atom, Var]:

@@ -16,12 +16,12 @@ from kernelcore.passes.access.effects import AccessMap, effects
 
 def without_rules(func: Func) -> Func:
     """``func`` without rules: calls that have some are plain code."""
-    return changed_calls(func, lambda eqn: eqn.regions[0])
+    return _changed(func, lambda eqn: eqn.regions[0])
 
 
 def with_replays(func: Func) -> Func:
     """``func`` as its derivatives run it: functions with a replay are replaced by it."""
-    return changed_calls(func, _replay)
+    return _changed(func, _replay)
 
 
 def _replay(eqn: Eqn) -> Eqn | Region:
@@ -35,8 +35,7 @@ def _replay(eqn: Eqn) -> Eqn | Region:
     return Eqn(eqn.op, eqn.inputs, eqn.outputs, {"rules": kept}, (body,), eqn.loc)
 
 
-def changed_calls(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
-    """``func`` with what ``change`` gives for every call of a function with rules."""
+def _changed(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
     if not any(e.op.kind is OpKind.CUSTOM for e in walk_eqns(func.body)):
         return func
 

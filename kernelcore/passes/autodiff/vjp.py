@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
-from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar
 from kernelcore.passes.autodiff import reverse_control, rule_calls, snippet_calls
-from kernelcore.passes.autodiff.activity import (
-    active_values,
-    check_conditions,
-    check_races,
-    derivable,
-)
+from kernelcore.passes.autodiff.activity import check_conditions, check_races, derivable
 from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.reverse import Handler, Reverse
 from kernelcore.passes.autodiff.rules import with_replays
-from kernelcore.passes.autodiff.shared_divisors import (
-    with_shared_divisors,
-    without_shared_divisors,
-)
 
 # The reverse sweep over each kind of Op.
 HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
@@ -67,8 +57,7 @@ def vjp(
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
-    derived = _reverse(func, wrt, seeds, single, saved).run()
-    return replace(derived, func=without_shared_divisors(derived.func))
+    return _reverse(func, wrt, seeds, single, saved).run()
 
 
 def pullback(func: Func) -> Func:
@@ -78,7 +67,7 @@ def pullback(func: Func) -> Func:
         KernelGradError: ``func`` has no exact derivative.
     """
     wrt = [i for i, p in enumerate(func.params) if isinstance(p.type, Scalar) and p.type.is_float]
-    return without_shared_divisors(_reverse(func, wrt, ()).pull())
+    return _reverse(func, wrt, ()).pull()
 
 
 def _reverse(
@@ -91,5 +80,4 @@ def _reverse(
     func = derivable(with_replays(func), [func.params[i] for i in wrt])
     check_races(func, single)
     check_conditions(func)
-    func = with_shared_divisors(func, active_values(func, [func.params[i] for i in wrt]))
     return Reverse(func, wrt, seeds, HANDLERS, saved)

@@ -70,6 +70,40 @@ def powers(x: F2, y: F1):
     y[i] = state
 
 
+@kc.kernel
+def sums_before(x: F2, y: F2):
+    # The sum of an iteration goes to memory before the iteration adds to it.
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        value = x[i, k]
+        y[i, k] = total
+        total = total + value
+
+
+@kc.kernel
+def sums_after(x: F2, y: F2):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total = total + x[i, k]
+        y[i, k] = total
+
+
+@kc.kernel
+def sums_between(x: F2, y: F2):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total = total + x[i, k]
+        y[i, k] = total
+        total = total + 0.5 * x[i, k]
+
+
+SUMS = [sums_before, sums_after, sums_between]
+BACKWARDS = [recurrence, overwritten, prefix_sums, powers, *SUMS]
+
+
 def adjoint(kernel: kc.Kernel) -> Func:
     return tidy(vjp(kernel.func, [0], [1]).func)
 
@@ -85,20 +119,18 @@ def test_loops_that_only_add_run_forwards(kernel: kc.Kernel) -> None:
     assert all(ENDS_TOGETHER not in e.attrs for e in loops)
 
 
-@pytest.mark.parametrize("kernel", [recurrence, overwritten, prefix_sums, powers])
+@pytest.mark.parametrize("kernel", BACKWARDS)
 def test_other_loops_run_backwards(kernel: kc.Kernel) -> None:
     assert not any(ANY_ORDER in e.attrs for e in loops_of(kernel))
     assert any(ENDS_TOGETHER in e.attrs for e in loops_of(kernel))
 
 
-@pytest.mark.parametrize(
-    "kernel", [scaled_rows, of_pairs, recurrence, overwritten, prefix_sums, powers]
-)
+@pytest.mark.parametrize("kernel", [scaled_rows, of_pairs, *BACKWARDS])
 @pytest.mark.parametrize("columns", [1, 2, 40])
 def test_gradients_are_those_of_central_differences(kernel: kc.Kernel, columns: int) -> None:
     rng = np.random.default_rng(columns)
     x = rng.normal(size=(3, columns))
-    of_y = rng.normal(size=(3, columns) if kernel in (scaled_rows, prefix_sums) else 3)
+    of_y = rng.normal(size=(3, columns) if kernel in (scaled_rows, prefix_sums, *SUMS) else 3)
 
     def value(x: np.ndarray) -> float:
         y = np.zeros_like(of_y)
