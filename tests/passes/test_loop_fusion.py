@@ -27,7 +27,7 @@ def together(x: F2, w: F1, y: F2, at: I1):
     first = x.shape[1]
     for k in range(x.shape[1]):
         last = kc.max(last, k if x[i, k] > w[i] else -1)
-        first = kc.min(first, k if x[i, k] > w[i] else first)
+        first = kc.min(first, k if x[i, k] > w[i] else x.shape[1])
     w[i] = total
     at[i] = last - first
 
@@ -94,7 +94,20 @@ def carries_a_float(x: F2, w: F1, y: F2, at: I1):
     w[i] = total * top
 
 
-APART = [needs_the_sum, written_before, written_between, other_range, carries_a_float]
+@kc.kernel
+def order_counts(x: F2, w: F1, y: F2, at: I1):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    number = 7
+    for k in range(x.shape[1]):
+        number = 31 * number + (k if x[i, k] > 0.0 else 1)
+    at[i] = number
+    w[i] = total
+
+
+APART = [order_counts, needs_the_sum, written_before, written_between, other_range, carries_a_float]
 
 
 def loops(func: Func) -> int:

@@ -11,21 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass
-from kernelcore.builtins.arithmetic import add, fma, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ANY_ORDER, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
-from kernelcore.ir.walk import (
-    LEADING,
-    array_type,
-    atoms_in,
-    element_indices,
-    used_atoms,
-    walk_eqns,
-    walk_paths,
-)
+from kernelcore.ir.walk import array_type, atoms_in, element_indices, walk_eqns, walk_paths
 from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.collected_values import collecting
 
 _KINDS = REPEATABLE | {OpKind.LOAD, OpKind.STORE, OpKind.IF, OpKind.FOR}
 
@@ -179,7 +171,7 @@ def _collects(body: Region) -> tuple[Op, ...] | None:
     """
     found: list[Op] = []
     for param, result in zip(body.params[1:], body.yields, strict=True):
-        op = _collecting(body, param, result)
+        op = collecting(body, param, result)
         if op is None:
             return None
         found.append(op)
@@ -191,40 +183,6 @@ def _is_addition(eqn: Eqn) -> bool:
     if eqn.op.kind is not OpKind.ATOMIC_ADD or is_narrow(array_type(eqn).dtype):
         return False
     return form_of(eqn) in (AddForm.OWNED, AddForm.SHARED)
-
-
-def _collecting(body: Region, param: Var, result: Atom) -> Op | None:
-    """The operation by which ``body`` makes ``result`` of ``param`` and terms.
-
-    None if that is no single one, or if anything else uses what the loop carries.
-    """
-    value, found = param, None
-    while value is not result:
-        users = [e for e in body.eqns if value in used_atoms(e)]
-        if len(users) != 1 or value in body.yields:
-            return None
-        (eqn,) = users
-        at = [k for k, a in enumerate(eqn.inputs) if a is value]
-        if len(at) != 1:
-            return None
-        step = _step(eqn, at[0])
-        if step is None or found not in (None, step[0]):
-            return None
-        found, value = step
-    is_alone = body.yields.count(value) == 1 and not any(value in used_atoms(e) for e in body.eqns)
-    return (found or add.op) if is_alone else None
-
-
-def _step(eqn: Eqn, at: int) -> tuple[Op, Var] | None:
-    """The operation by which ``eqn`` collects terms in its input ``at``, and the result."""
-    skipped, leading = LEADING[OpKind.FOR]
-    if eqn.op.kind is OpKind.FOR and at >= skipped:
-        (body,), slot = eqn.regions, at - skipped
-        op = _collecting(body, body.params[leading + slot], body.yields[slot])
-        return None if op is None else (op, eqn.outputs[slot])
-    if (eqn.op, at) in ((sub.op, 0), (fma.op, 2)):
-        return add.op, eqn.out
-    return None if eqn.op.neutral is None else (eqn.op, eqn.out)
 
 
 def _is_decided(accesses: Sequence[Eqn], array: Atom, apart: Collection[Atom]) -> bool:

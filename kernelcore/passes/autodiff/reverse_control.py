@@ -5,13 +5,12 @@ A loop whose iterations meet in sums alone runs forwards: rows are read in the o
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ANY_ORDER, CAST, ENDS_TOGETHER, FEW_TRIPS, REPEATABLE, OpKind
-from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, used_atoms, walk_eqns
+from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.language.types import Scalar, int32, int64, uint64
+from kernelcore.passes.access.collected_values import collecting
 from kernelcore.passes.autodiff import snippet_calls
 from kernelcore.passes.autodiff.primal_recomputation import RegionState
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
@@ -114,35 +113,22 @@ def _only_adds(body: Region) -> bool:
     if any(eqn.op.kind is OpKind.LOAD and eqn.inputs[0] in added for eqn in eqns):
         return False
     carried = zip(body.params[1:], body.yields, strict=True)
-    return all(_adds_to(body, p, y) for p, y in carried)
+    return all(_stays(body, p, y) or collecting(body, p, y) is add.op for p, y in carried)
 
 
-def _adds_to(body: Region, start: Var, result: Atom) -> bool:
-    """Whether ``result`` is a sum that ``body`` makes of ``start`` alone, or ``start`` itself.
-
-    Nothing else uses ``start`` or a part of the sum: it would see which iterations came before.
-    """
-    if result is start:
-        return True
-    uses = Counter(a for eqn in body.eqns for a in used_atoms(eqn))
-    uses.update(body.yields)
-    total = start
+def _stays(body: Region, param: Var, result: Atom) -> bool:
+    """Whether ``result`` is what ``param`` was, handed through loops that do not change it."""
+    value = param
+    skipped, leading = LEADING[OpKind.FOR]
     for eqn in body.eqns:
-        if total not in eqn.inputs:
-            continue
-        if uses[total] != 1:
-            return False
-        if eqn.op is add.op:
-            total = eqn.out
-            continue
-        slot = eqn.inputs.index(total) - LEADING[OpKind.FOR][0]
-        if eqn.op.kind is not OpKind.FOR or slot < 0:
-            return False
-        (inner,) = eqn.regions
-        if not _adds_to(inner, inner.params[1 + slot], inner.yields[slot]):
-            return False
-        total = eqn.outputs[slot]
-    return total is result and uses[total] == 1
+        if value is result:
+            break
+        if eqn.op.kind is OpKind.FOR and value in eqn.inputs[skipped:]:
+            (inner,), slot = eqn.regions, eqn.inputs.index(value, skipped) - skipped
+            if not _stays(inner, inner.params[leading + slot], inner.yields[slot]):
+                return False
+            value = eqn.outputs[slot]
+    return value is result
 
 
 def _trips(state: Reverse, eqn: Eqn) -> tuple[Atom, Var]:

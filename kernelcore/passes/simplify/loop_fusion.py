@@ -1,4 +1,4 @@
-"""Loops that compute integers run in an earlier loop over the same range that reads the same array.
+"""Loops that collect integers run in an earlier loop over the same range that reads the same array.
 
     for k in range(n):                          for k in range(n):
         s += g[i, k] * x[i, k]                      s += g[i, k] * x[i, k]
@@ -19,6 +19,7 @@ from kernelcore.ir.op import FEW_TRIPS, REPEATABLE, WRITES, OpKind
 from kernelcore.ir.snippet import has_effect
 from kernelcore.ir.walk import captured_vars, clone_region, eqns_inside, replace_body
 from kernelcore.language.types import Scalar
+from kernelcore.passes.access.collected_values import collecting
 
 _ONLY_READS = REPEATABLE | {OpKind.LOAD, OpKind.IF}
 
@@ -38,11 +39,15 @@ def fuse_searches(func: Func) -> Func:
 
 
 def _is_search(loop: Eqn) -> bool:
-    """Whether ``loop`` reads, and carries integers, for which the order is all the same."""
+    """Whether ``loop`` only reads, and collects integers, for which the order is all the same."""
     if loop.op.kind is not OpKind.FOR or FEW_TRIPS in loop.attrs or not loop.outputs:
         return False
     carried = [v.type for v in loop.outputs]
     if any(not isinstance(t, Scalar) or t.is_float for t in carried):
+        return False
+    (body,) = loop.regions
+    collected = zip(body.params[1:], body.yields, strict=True)
+    if any(collecting(body, param, result) is None for param, result in collected):
         return False
     return all(eqn.op.kind in _ONLY_READS for eqn in eqns_inside(loop))
 

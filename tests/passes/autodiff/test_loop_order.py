@@ -100,8 +100,31 @@ def sums_between(x: F2, y: F2):
         total = total + 0.5 * x[i, k]
 
 
+@kc.kernel
+def sums_behind_loop(x: F2, y: F2):
+    # The cotangent of the sum grows between one inner loop, which hands it on, and the next.
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        for j in range(k + 1):
+            total += 0.01 * x[i, j] * x[i, k]
+        y[i, k] = total
+
+
+@kc.kernel
+def sums_before_loop(x: F2, y: F2):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        y[i, k] = total
+        for j in range(x.shape[1]):
+            total += 0.01 * x[i, j] * x[i, k]
+
+
 SUMS = [sums_before, sums_after, sums_between]
+AROUND_LOOPS = [sums_behind_loop, sums_before_loop]
 BACKWARDS = [recurrence, overwritten, prefix_sums, powers, *SUMS]
+OF_ROWS = [scaled_rows, prefix_sums, *SUMS, *AROUND_LOOPS]
 
 
 def adjoint(kernel: kc.Kernel) -> Func:
@@ -125,12 +148,19 @@ def test_other_loops_run_backwards(kernel: kc.Kernel) -> None:
     assert any(ENDS_TOGETHER in e.attrs for e in loops_of(kernel))
 
 
-@pytest.mark.parametrize("kernel", [scaled_rows, of_pairs, *BACKWARDS])
+@pytest.mark.parametrize("kernel", AROUND_LOOPS)
+def test_loops_around_others_run_backwards(kernel: kc.Kernel) -> None:
+    outer = [e for e in adjoint(kernel).body.eqns if e.op.kind is OpKind.FOR]
+    assert any(ENDS_TOGETHER in e.attrs for e in outer)
+    assert not any(ANY_ORDER in e.attrs for e in outer)
+
+
+@pytest.mark.parametrize("kernel", [scaled_rows, of_pairs, *BACKWARDS, *AROUND_LOOPS])
 @pytest.mark.parametrize("columns", [1, 2, 40])
 def test_gradients_are_those_of_central_differences(kernel: kc.Kernel, columns: int) -> None:
     rng = np.random.default_rng(columns)
     x = rng.normal(size=(3, columns))
-    of_y = rng.normal(size=(3, columns) if kernel in (scaled_rows, prefix_sums, *SUMS) else 3)
+    of_y = rng.normal(size=(3, columns) if kernel in OF_ROWS else 3)
 
     def value(x: np.ndarray) -> float:
         y = np.zeros_like(of_y)
