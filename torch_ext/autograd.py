@@ -240,11 +240,11 @@ class _Rules:
         def adjoint(given: int) -> native.TorchAdjoint | None:
             return self.native_adjoint(plan, given)
 
-        saving = self.saving(plan)
-        forward = None if saving is None else saving.native
+        recorded = self.recorded(plan)
+        forward = None if recorded is None else recorded.native
         return native.TorchGradPlan(plan, plan.kept, plan.sized, forward, adjoint, self.pull)
 
-    def saving(self, plan: _Plan) -> TorchOperator | None:
+    def recorded(self, plan: _Plan) -> TorchOperator | None:
         """The operator that saves results of loops for the adjoint, if that spares it any."""
         if not plan.wrt or extremum_operations(self.operation, plan.wrt) is not None:
             return None
@@ -256,11 +256,14 @@ class _Rules:
         return self.operator.derived(derivation.saving_for(plan.wrt)).operator
 
     def native_adjoint(self, plan: _Plan, given: int) -> native.TorchAdjoint | None:
-        """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch."""
+        """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch.
+
+        It takes what ``recorded`` has saved.
+        """
         if not plan.wrt or extremum_operations(self.operation, plan.wrt) is not None:
             return None
         seeds = tuple(j for j in range(self.operation.visible) if given >> j & 1)
-        derive_vjp = derivation.vjp if self.saving(plan) is None else derivation.saved_vjp
+        derive_vjp = derivation.vjp if self.recorded(plan) is None else derivation.saved_vjp
         operator, produced = self.operator.derived(derive_vjp(plan.wrt, seeds, plan.omit))
         if operator is None or set(produced) != set(plan.wrt):
             return None

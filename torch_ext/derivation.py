@@ -68,13 +68,10 @@ class Derivation(NamedTuple):
     def apply(self, operation: Operation) -> DerivedOperation:
         """The operation derived from ``operation``."""
         match self.kind:
-            case Kind.VJP:
+            case Kind.VJP | Kind.SAVED_VJP:
                 wrt, cotangents, omit = self.sets
-                derived = derive.vjp(operation, wrt, cotangents)
-                return derive.without(derived, omit) if omit else derived
-            case Kind.SAVED_VJP:
-                wrt, cotangents, omit = self.sets
-                derived = vjp_of_saved(operation, wrt, cotangents)
+                make = derive.vjp if self.kind is Kind.VJP else vjp_of_saved
+                derived = make(operation, wrt, cotangents)
                 return derive.without(derived, omit) if omit else derived
             case Kind.SAVING:
                 made = saving(operation, *self.sets)

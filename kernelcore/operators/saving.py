@@ -38,25 +38,32 @@ def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -
     """
     made = saving(op, wrt)
     assert made is not None
-    saved = range(op.visible, made.visible)
-    key = ("vjp", tuple(wrt), tuple(cotangents))
-    return made.once(key, lambda: _vjp(made, tuple(wrt), cotangents, saved))
+    return _vjp_of_saved(op, made, wrt, cotangents)
 
 
 def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
-    func = saved_results.saving(op.func, len(op.grid))
-    own = len(op.func.params)
-    if len(func.params) == own:
-        return None
-    everything = _with_results(op, func)
-    saved = range(op.visible, everything.visible)
+    func = saved_results.with_saved(op.func, len(op.grid))
+    own, first = len(op.func.params), len(op.operands)
     seeds = [j for j, r in enumerate(op.outputs) if r.type.dtype.is_float]
-    adjoint = _vjp(everything, wrt, seeds, saved).operation
-    first = len(op.operands)
-    unused = [i for i in range(len(saved)) if adjoint.param_of_operand(first + i) is None]
-    if len(unused) == len(saved):
-        return None
-    return _with_results(op, saved_results.without_saved(func, [own + i for i in unused]))
+    # Without a result that the adjoint does not use, it may have to run a loop that it was spared.
+    while len(func.params) > own:
+        made = _with_results(op, func)
+        adjoint = _vjp_of_saved(op, made, wrt, seeds).operation
+        saved = range(made.visible - op.visible)
+        unused = [i for i in saved if adjoint.param_of_operand(first + i) is None]
+        if not unused:
+            return made
+        func = saved_results.without_saved(func, [own + i for i in unused])
+    return None
+
+
+def _vjp_of_saved(
+    op: Operation, made: Operation, wrt: Sequence[int], cotangents: Sequence[int]
+) -> DerivedOperation:
+    """``vjp_of_saved``, where ``made`` is ``op`` with more visible results."""
+    saved = range(op.visible, made.visible)
+    key = ("vjp", tuple(wrt), tuple(cotangents))
+    return made.once(key, lambda: _vjp(made, tuple(wrt), cotangents, saved))
 
 
 def _vjp(

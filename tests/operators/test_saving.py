@@ -130,3 +130,24 @@ def test_nothing_is_saved_where_no_loop_is_spared(kernel: kc.Kernel) -> None:
 
 def test_nothing_is_saved_for_no_derivative() -> None:
     assert saving(operation(softmax), ()) is None
+
+
+@kc.kernel
+def variances(x: F2, w: F1, y: F2):
+    # For ``w`` alone, the adjoint needs the mean for nothing but to be spared the other loop.
+    i = kc.tid()
+    mean = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        mean += x[i, k] / kc.float64(x.shape[1])
+    variance = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        variance += (x[i, k] - mean) * (x[i, k] - mean)
+    y[i, 0] = variance * w[0]
+
+
+def test_nothing_is_saved_that_would_not_spare_its_loop() -> None:
+    op = operation(variances)
+    assert saving(op, (1,)) is None
+    assert saving(op, (0, 1)) is not None
+    plain, short = derive.vjp(op, (0, 1), (0,)), vjp_of_saved(op, (0, 1), (0,))
+    assert loops(short.operation) < loops(plain.operation)

@@ -37,7 +37,8 @@ struct GradPlan {
   nb::object choice;          // what `pull` knows the plan by
   std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
   std::vector<size_t> sized;  // operands of which it needs the shape only
-  // Runs forward in place of the operation; adjoints take its further results behind `kept`.
+  // Runs forward in place of the operation. Its further results are saved; the adjoints are those
+  // that take them, behind `kept`.
   std::optional<BoundOperation> saving;
   nb::object adjoint;  // (given results, as bits) -> Adjoint or None
   nb::object pull;     // (choice, shapes, numbers, saved, cotangents) -> gradients
@@ -152,8 +153,9 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
   attributes.attr(nb::handle(names().plan)) = plan_object;
 }
 
-/// Leaves in `results`, a tuple, the first `count`, as a call returns them, and gives the others.
-nb::object split_behind(nb::object& results, size_t count) {
+/// Takes all but the first `count` from `results`, a tuple, and returns them. `results` becomes
+/// what a call returns: one result, or a tuple.
+nb::object take_saved(nb::object& results, size_t count) {
   auto end = static_cast<Py_ssize_t>(count);
   nb::object others = checked(PyTuple_GetSlice(results.ptr(), end, PyTuple_Size(results.ptr())));
   results =
@@ -174,7 +176,7 @@ PyObject* run_forward(Forward& forward, PyObject* const* args, Py_ssize_t count)
   }
   nb::object results = operands.run();
   if (!results.is_valid()) fail(op, "torch has no memory for results below functionalization");
-  nb::object saved = saving ? split_behind(results, op.visible_count) : new_tuple(0);
+  nb::object saved = saving ? take_saved(results, op.visible_count) : new_tuple(0);
   keep(op, std::move(plan), context, args, saved);
   return results.release().ptr();
 }

@@ -1,9 +1,10 @@
 """Primal recomputation: values of the primal where the reverse sweep needs them.
 
-The adjoint runs the primal first, so values outside of loops and branches are in scope. Inside, a
-value is recomputed from available ones. Where that is impossible (carried by a loop, loaded from an
-array that the kernel writes, result of a loop), the forward sweep pushes it on a stack of its own,
-and the reverse sweep, which runs the iterations backwards, pops it.
+The adjoint runs the primal first, so values outside of loops and branches are in scope; a loop
+whose results the primal has saved is replaced by loads. Inside, a value is recomputed from
+available ones. Where that is impossible (carried by a loop, loaded from an array that the kernel
+writes, result of a loop), the forward sweep pushes it on a stack of its own, and the reverse sweep,
+which runs the iterations backwards, pops it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class PrimalValues:
             for store in func.body.eqns
             if store.op.kind is OpKind.STORE and store.inputs[0] in saved
         }
-        # Values outside of loops that the adjoint has with the bits of the primal.
+        # Values outside of loops and branches that the adjoint has with the bits of the primal;
+        # filled in program order, since a value has them if what it is made of has.
         self._exact: set[Var] = set()
         self.states: dict[Region, RegionState] = {}
         self.home: dict[Var, Region] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kernelcore.base.dataclass import replace
+from kernelcore.builtins.reference import trip_count
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import STORE, TID, OpKind
@@ -21,7 +22,7 @@ FEW_ITERATIONS = 16
 MOST_RESULTS = 4
 
 
-def saving(func: Func, rank: int) -> Func:
+def with_saved(func: Func, rank: int) -> Func:
     """``func`` with parameters behind its own, to which threads store the results of their loops.
 
     Args:
@@ -51,7 +52,7 @@ def saving(func: Func, rank: int) -> Func:
 
 
 def without_saved(func: Func, dropped: Collection[int]) -> Func:
-    """``func``, made by ``saving``, without its parameters ``dropped`` and the stores to them."""
+    """``func``, made by ``with_saved``, without the parameters ``dropped`` and stores to them."""
     arrays = {func.params[i] for i in dropped}
     params = tuple(p for p in func.params if p not in arrays)
     eqns = tuple(e for e in func.body.eqns if not (e.op is STORE and e.inputs[0] in arrays))
@@ -62,5 +63,5 @@ def without_saved(func: Func, dropped: Collection[int]) -> Func:
 def _is_worth_saving(eqn: Eqn) -> bool:
     if eqn.op.kind is not OpKind.FOR or not 0 < len(eqn.outputs) <= MOST_RESULTS:
         return False
-    bounds = [a.value for a in eqn.inputs[:3] if isinstance(a, Const)]
-    return len(bounds) < 3 or len(range(*map(int, bounds))) > FEW_ITERATIONS
+    bounds = [int(a.value) for a in eqn.inputs[:3] if isinstance(a, Const)]
+    return len(bounds) < 3 or trip_count(*bounds) > FEW_ITERATIONS
