@@ -89,7 +89,7 @@ def test_adjoints_have_the_bits_of_code_that_keeps_nothing(
         kept += kept_rows(func) is not None
         with monkeypatch.context() as without, unoptimised():
             without.setattr(bodies, "kept_rows", lambda *_: None)
-            without.setattr(bodies, "_suits_one", lambda _: False)
+            without.setattr(bodies, "_suits_one", lambda *_: False)
             wanted = by_gangs(func, program, number)
         try:
             with unoptimised():

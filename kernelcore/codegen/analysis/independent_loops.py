@@ -1,9 +1,9 @@
 """Independent loops: no iteration reads or writes an element that another iteration writes.
 
 Such a loop can be vectorised with other loops inside, which all lanes run together: what does not
-depend on its index is computed once for all lanes (outer-loop vectorisation). A loop that runs
-another one backwards may also carry sums, and add to elements that iterations share. A loop along a
-row may carry sums and extrema.
+depend on its index is computed once for all lanes (outer-loop vectorisation). A loop of reverse
+mode may also carry sums, and add to elements that iterations share. A loop along a row may carry
+sums and extrema.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def independent_elements(loop: Eqn) -> IndependentLoop | None:
     """``loop`` if its iterations are independent, and each writes adjacent elements of its own.
 
     No thread needs another one for its iterations, so a gang may run them as lanes, a thread after
-    the other. It may carry sums of terms, and extrema. A loop that runs another one backwards may
-    add once to elements that threads share.
+    the other. It may carry sums of terms, and extrema. A loop of reverse mode may add once to
+    elements that threads share.
     """
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const) or step.value not in (1, -1):
         return None
     eqns, collects = list(walk_eqns(body)), _collects(body)
     shared = [e for e in eqns if _is_addition(e) and not _is_own_addition(e)]
-    if collects is None or (shared and not is_reversed(loop)):
+    if collects is None or (shared and not is_of_adjoint(loop)):
         return None
     if any(e.op.kind not in _KINDS and not _is_addition(e) for e in eqns):
         return None
@@ -99,8 +99,8 @@ def independent_elements(loop: Eqn) -> IndependentLoop | None:
     return IndependentLoop(body, int(step.value), collects, adds, strides, (), is_ordered)
 
 
-def is_reversed(loop: Eqn) -> bool:
-    """Whether reverse mode made ``loop``, which runs another one backwards, or in any order."""
+def is_of_adjoint(loop: Eqn) -> bool:
+    """Whether reverse mode made ``loop``: the order of what it adds is the compiler's."""
     return ENDS_TOGETHER in loop.attrs or ANY_ORDER in loop.attrs
 
 
@@ -151,12 +151,12 @@ def _independent(loop: Eqn) -> IndependentLoop | None:
 
 
 def _makes_sums(loop: Eqn, eqns: Sequence[Eqn]) -> bool:
-    """Whether ``loop``, with the Eqns ``eqns``, runs backwards, and reads no sum that it makes.
+    """Whether ``loop``, with the Eqns ``eqns``, is of reverse mode, and reads no sum that it makes.
 
     It has a loop inside, which shares work among lanes; else its terms are added in order.
     """
     (body,) = loop.regions
-    if not is_reversed(loop) or not any(e.op.kind is OpKind.FOR for e in eqns):
+    if not is_of_adjoint(loop) or not any(e.op.kind is OpKind.FOR for e in eqns):
         return False
     added = {e.inputs[0] for e in eqns if _is_addition(e)}
     accessed = {e.inputs[0] for e in eqns if e.op.kind in ACCESSES and not _is_addition(e)}

@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.llvm.instruction_cost import instructions_of, slow_instructions
+from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
 from kernelcore.ir.core import NO_ATTRS, Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOAD, REPEATABLE, STORE, TID, WRITES, OpKind
 from kernelcore.ir.walk import eqns_inside, rewrite, used_atoms, walk_eqns
@@ -29,9 +29,8 @@ from kernelcore.passes.simplify.dead_code import dce
 # A value of fewer instructions is computed again: a row that is stored and loaded takes the place
 # of others in the caches (docs/decisions/257).
 LEAST_INSTRUCTIONS = 24
-# The same where only one thread at a time has a row. A quotient or a root counts as this many.
+# The same where only one thread at a time has a row (docs/decisions/258).
 LEAST_INSTRUCTIONS_OF_ONE = 10
-SLOW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,14 @@ class _Value:
     eqn: Eqn
     needed: frozenset[Eqn]
 
-    def takes(self, instructions: int) -> bool:
-        """Whether it can be kept, and takes at least so many ``instructions``."""
+    def is_worth(self, least: int) -> bool:
+        """Whether a row can hold it, and it is at least ``least`` instructions."""
         if self.eqn.out.type not in (float32, float64):
             return False
         pure = [e for e in self.needed if e.op.kind is OpKind.PURE]
+        # Here a quotient or a root counts as SLOW instructions, not as so many more.
         cost = sum(len(instructions_of(e)) + (SLOW - 1) * slow_instructions(e) for e in pure)
-        return cost >= instructions
+        return cost >= least
 
 
 def kept_rows(func: Func, least: int = LEAST_INSTRUCTIONS) -> KeptRows | None:
@@ -108,7 +108,7 @@ def _shared_values(
     found: dict[_Value, _Value] = {}
     for loop in loops:
         values, (body,) = _values(loop, written, numbers), loop.regions
-        kept = {v.eqn for number, v in values.items() if number in first and v.takes(least)}
+        kept = {v.eqn for number, v in values.items() if number in first and v.is_worth(least)}
         used = {a for e in body.eqns if e not in kept for a in used_atoms(e)}
         for number, value in values.items():
             if value.eqn in kept and value.eqn.out in used:

@@ -11,8 +11,7 @@ import numpy as np
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.llvm.emitter import scalar_type
-from kernelcore.codegen.llvm.instruction_cost import instructions_of, slow_instructions
-from kernelcore.codegen.simd.cost_model import SLOW
+from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, LOOPS, READS, WRITES, OpKind
 from kernelcore.ir.walk import array_type, walk_eqns

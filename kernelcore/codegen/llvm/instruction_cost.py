@@ -11,6 +11,9 @@ from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import Op
 from kernelcore.language.types import Scalar
 
+# A division or a square root counts as this many instructions more.
+SLOW = 8
+
 _SLOW_NAMES = ("fdiv", "llvm.sqrt")
 _INTEGER_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 

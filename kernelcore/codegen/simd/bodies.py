@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
@@ -12,7 +12,7 @@ from kernelcore.codegen.analysis.kept_rows import (
     KeptRows,
     kept_rows,
 )
-from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
     lane_strides,
@@ -81,7 +81,7 @@ class Bodies:
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     bodies = _any_place(func, gang, tile_rows)
-    if gang > 1 and tile_rows == 1 and _takes_long_rows(func):
+    if gang > 1 and tile_rows == 1:
         bodies = _for_long_rows(func, gang, bodies)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
     if middle is None:
@@ -103,8 +103,11 @@ def gaining_middle(func: Func) -> DenseMiddle | None:
 
 
 def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
-    """``bodies`` with the tail that takes long rows (docs/decisions/256)."""
-    suits_one = _suits_one(func)
+    """``bodies`` with the tail that runs whole gangs, too, where rows are long."""
+    blocked = blocked_loops(func, lane_strides(func))
+    if not any(loop.is_ordered_if_short for loop in blocked.values()):
+        return bodies
+    suits_one = _suits_one(func, blocked)
     if _needs_tail(func, list(walk_eqns(func.body))):
         least = LEAST_INSTRUCTIONS_OF_ONE if suits_one else LEAST_INSTRUCTIONS
         kept = kept_rows(func, least)
@@ -113,18 +116,11 @@ def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
     return replace(bodies, tail_lanes=1) if bodies.has_tail and suits_one else bodies
 
 
-def _takes_long_rows(func: Func) -> bool:
-    """Whether a tail runs whole gangs, too, where rows are long."""
-    blocked = blocked_loops(func, lane_strides(func)).values()
-    return any(loop.is_ordered_if_short for loop in blocked)
-
-
-def _suits_one(func: Func) -> bool:
-    """Whether long rows are what a thread spends its time on.
+def _suits_one(func: Func, blocked: Mapping[Eqn, BlockedLoop]) -> bool:
+    """Whether long rows, those of the loops ``blocked``, are what a thread spends its time on.
 
     Then one thread after the other has all its rows in the first cache.
     """
-    blocked = blocked_loops(func, lane_strides(func))
     instructions = 0
     for eqn in func.body.eqns:
         if eqn.op.kind in LOOPS:

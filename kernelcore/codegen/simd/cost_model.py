@@ -26,6 +26,7 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import (
+    SLOW,
     instructions_of,
     integer_quotients,
     slow_instructions,
@@ -42,8 +43,6 @@ from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
 WORK_PER_ELEMENT_OF_ITERATIONS = 4
-# A division or a square root counts as this many instructions more.
-SLOW = 8
 # A conversion of a float to an integer, which saturates.
 TO_INTEGER = 4
 # Without loops, from LEAST_CHAIN instructions on a value takes four registers, which hide the

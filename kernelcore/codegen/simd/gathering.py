@@ -6,8 +6,9 @@ from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sums
 from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.llvm.instruction_cost import SLOW
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import SLOW, is_dense, moving_axes, rows_per_tile, work_in
+from kernelcore.codegen.simd.cost_model import is_dense, moving_axes, rows_per_tile, work_in
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.ir.core import Eqn, Func

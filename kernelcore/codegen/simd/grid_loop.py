@@ -65,8 +65,8 @@ class RowCode:
         general_lanes: How many of them are a gang, under a mask where there are several.
         packed: Emits a whole gang for packed arrays; None without such code.
         is_packed: Whether the arrays are packed, as i1.
-        tail: Emits points for packed arrays: it takes what is no whole gang, not ``general``. None
-            without such code.
+        tail: Emits the points of packed arrays that are no whole gang, in place of ``general``;
+            None without such code.
         tail_lanes: How many of them are a gang, under a mask where there are several.
         leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
         tile: Takes whole gangs of several rows together; None without such code.
