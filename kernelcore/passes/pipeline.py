@@ -44,7 +44,9 @@ def with_checks(func: Func) -> Func:
 
 def tidy(func: Func) -> Func:
     """``func``, a derived kernel whose arrays share no memory, normalized, with less to compute."""
-    return dce(merge_equal(fuse_searches(merge_equal(normalize(func)))))
+    merged = merge_equal(normalize(func))
+    fused = fuse_searches(merged)
+    return dce(merged if fused is merged else merge_equal(fused))
 
 
 def optimize(func: Func) -> Func:

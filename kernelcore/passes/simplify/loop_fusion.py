@@ -35,6 +35,8 @@ def fuse_searches(func: Func) -> Func:
         if host is not None:
             del eqns[at]
             eqns[host] = _joined(eqns[host], loop)
+    if len(eqns) == len(func.body.eqns):
+        return func
     return replace_body(func, replace(func.body, eqns=tuple(eqns)))
 
 
