@@ -301,16 +301,19 @@ def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
         return "config.optimize is off"
     if found.is_uniform:
         return "it does not ask for its launch index, so one point is enough"
-    if found.work is None:
+    if found.eqns:
         return f"{found.eqns} equations would take LLVM long to compile as vectors"
     places = sorted({e.loc.line for e in found.scattered if e.loc})
-    lines = f" (line{'s' if len(places) > 1 else ''} {', '.join(map(str, places))})"
+    lines = f" (line{'s' * (len(places) > 1)} {', '.join(map(str, places))})" if places else ""
+    apart = f"elements that lanes would access one by one{lines}"
+    if found.loop is not None:
+        return f"iterations of {_quoted(found.loop, source)} access neighbours, threads {apart}"
+    assert found.work is not None
     least = WORK_PER_ELEMENT_IN_LOOP if found.in_loop else WORK_PER_ELEMENT
     part = "the body of a loop has" if found.in_loop else "a thread has"
     return (
         f"{part} {found.work.instructions} instructions of arithmetic for {found.work.scattered} "
-        f"elements that lanes would access one by one{lines if places else ''}; "
-        f"gangs pay from {least} an element on"
+        f"{apart}; gangs pay from {least} an element on"
     )
 
 

@@ -72,6 +72,23 @@ def wave(m: Any, real: Any) -> Any:
     return wave
 
 
+def neighbours(m: Any, real: Any) -> Any:
+    """For every column a costly sum over rows that are anywhere."""
+
+    @m.kernel
+    def neighbours(
+        x: m.array2d(dtype=real), at: m.array2d(dtype=m.int32), y: m.array2d(dtype=real)
+    ):
+        i = m.tid()
+        for j in range(x.shape[1]):
+            total = real(0.0)
+            for k in range(at.shape[1]):
+                total += m.tanh(x[i, j] - x[at[i, k], j])
+            y[i, j] = total
+
+    return neighbours
+
+
 def cases(random: Callable[[str], Any]) -> Iterator[Subject]:
     """All kernels at all shapes."""
     for dtype in ("float32", "float64"):
@@ -95,3 +112,8 @@ def cases(random: Callable[[str], Any]) -> Iterator[Subject]:
         yield f"mixture 1000 x 64, 25{suffix}", mixture, mixed, (1000, 25), (1000, 25)
         x, k = r.floats(128, 128), r.floats(3, 3)
         yield f"convolution 128{suffix}", kernels.convolution, [x, k], (126, 126), (126, 126)
+        for rows, columns in ((4096, 32), (4096, 4)):
+            x = r.floats(rows, columns)
+            at = r.indices(rows, rows, 8)
+            name = f"neighbours {rows} x {columns}{suffix}"
+            yield name, neighbours, [x, at], x.shape, (rows,)

@@ -106,6 +106,7 @@ class Obstacle:
         work: The work of the part with too little arithmetic for its scattered elements.
         scattered: The accesses of these elements.
         in_loop: Whether that part is the body of a loop.
+        loop: A loop whose iterations, as lanes, access neighbours where threads would not.
     """
 
     is_uniform: bool = False
@@ -113,15 +114,17 @@ class Obstacle:
     work: Work | None = None
     scattered: tuple[Eqn, ...] = ()
     in_loop: bool = False
+    loop: Eqn | None = None
 
 
 def obstacle_to_gangs(func: Func) -> Obstacle | None:
     """What speaks against gangs for ``func``; None if nothing does."""
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
-    return _obstacle(eqns, innermost_bodies(eqns), strides, scattered_accesses(func, strides))
+    return _obstacle(func, eqns, innermost_bodies(eqns), strides, scattered_accesses(func, strides))
 
 
 def _obstacle(
+    func: Func,
     eqns: Sequence[Eqn],
     bodies: Sequence[Sequence[Eqn]],
     strides: Strides,
@@ -136,6 +139,10 @@ def _obstacle(
         if not work.suits_gangs(in_loop=bool(bodies)):
             found = tuple(e for e in part if e in scattered)
             return Obstacle(False, 0, work, found, bool(bodies))
+    for loop in outer_loops(func) if scattered and suits_loop_lanes(func) else ():
+        found = tuple(e for e in eqns_inside(loop) if e in scattered)
+        if found:
+            return Obstacle(scattered=found, loop=loop)
     return None
 
 
@@ -144,7 +151,7 @@ def best_gang(func: Func, float_lanes: int) -> int:
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), innermost_bodies(eqns)
     scattered = scattered_accesses(func, strides)
-    if _obstacle(eqns, bodies, strides, scattered) is not None:
+    if _obstacle(func, eqns, bodies, strides, scattered) is not None:
         return 1
     lanes = float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
     if accesses_in_blocks(blocked_loops(func, strides)):

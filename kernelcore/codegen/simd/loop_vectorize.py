@@ -13,7 +13,7 @@ from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.packed import all_apart
 from kernelcore.codegen.reduction.accumulate import total_of_lanes
@@ -25,9 +25,11 @@ from kernelcore.ir.op import Op
 # many are left, the others one by one (docs/decisions/087, 005).
 LOOP_LANES = 8
 SHORT_LOOP_LANES = 4
-# Independent iterations run this many at a time, which share what does not depend on the index;
-# then LOOP_LANES at a time; then one by one (docs/decisions/240).
+# Independent iterations run this many at a time, which share what does not depend on the index,
+# the rest LOOP_LANES at a time, under a mask; fewer than LEAST_INDEPENDENT one by one
+# (docs/decisions/240).
 INDEPENDENT_LANES = 32
+LEAST_INDEPENDENT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def emit_vector_iterations(
 def emit_independent_iterations(
     e: Emitter, eqn: Eqn, bounds: tuple[str, str, str], entries: Sequence[str]
 ) -> tuple[str, list[str]]:
-    """Run most iterations of a loop as vectors; the scalar loop runs the few that are left.
+    """Run the iterations of a loop as vectors; all or none, which are left to the scalar loop.
 
     Args:
         e: Emitter, for single threads.
@@ -108,19 +110,23 @@ def emit_independent_iterations(
     Returns:
         The index at which the scalar loop goes on, and what it carries there.
     """
-    loop, position = e.independent_loops[eqn], bounds[0]
+    loop, (first, limit, _) = e.independent_loops[eqn], bounds
     integer = scalar_type(loop.body.params[0])
+    ty = LLVM_TYPES[integer.name]
     with e.at(1):
         count = trip_count(e, integer, *bounds)
-    if loop.adds and loop.apart:
+    gains = e.op(f"icmp uge {ty} {count}, {LEAST_INDEPENDENT}")
+    if loop.adds:
         # Arrays of any strides run it, too, which may overlap.
-        ty = LLVM_TYPES[integer.name]
-        count = e.op(f"select i1 {all_apart(e, 'true', [loop])}, {ty} {count}, {ty} 0")
-    totals = list(entries)
-    for lanes in (INDEPENDENT_LANES, LOOP_LANES):
-        count, position, found = emit_iterations(e, loop, count, position, lanes)
-        totals = _with_lanes(e, loop, totals, found, lanes)
-    return position, totals
+        gains = all_apart(e, gains, [loop])
+    count = e.op(f"select i1 {gains}, {ty} {count}, {ty} 0")
+    end = e.op(f"select i1 {gains}, {ty} {limit}, {ty} {first}")
+    left, position, parts = emit_iterations(e, loop, count, first, INDEPENDENT_LANES)
+    totals = _with_lanes(e, loop, entries, parts, INDEPENDENT_LANES)
+    with e.at(LOOP_LANES):
+        nothing = neutral_values(e, loop)
+    parts = emit_rest(e, loop, left, position, nothing)
+    return end, _with_lanes(e, loop, totals, parts, LOOP_LANES)
 
 
 def emit_iterations(
@@ -155,6 +161,46 @@ def emit_iterations(
     e.jump(head)
     e.start_block(done)
     return left, position, sums
+
+
+def emit_rest(
+    e: Emitter, loop: IndependentLoop, count: str, first: str, parts: Sequence[str]
+) -> list[str]:
+    """The last ``count`` iterations, from ``first`` on, under a mask of ``LOOP_LANES`` lanes.
+
+    ``parts`` is what each lane has collected before, and is returned with theirs.
+    """
+    index, *carried = loop.body.params
+    ty = LLVM_TYPES[scalar_type(index).name]
+    before, head, some, done = e.block, e.label("rest"), e.label("masked"), e.label("row_done")
+    e.jump_into(head)
+    left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
+    with e.as_lanes(Lanes(LOOP_LANES, loop.strides, are_iterations=True)), e.at(LOOP_LANES):
+        collected = bind_phis(e, carried, parts, before)
+    e.branch(e.op(f"icmp ne {ty} {left}, 0"), some, done)
+    e.start_block(some)
+    wide, lanes = f"<{LOOP_LANES} x {ty}>", ", ".join(f"{ty} {k}" for k in range(LOOP_LANES))
+    with e.as_lanes(Lanes(LOOP_LANES)):
+        mask = e.op(f"icmp ult {wide} <{lanes}>, {e.splat(ty, left)}")
+    is_last = e.op(f"icmp ult {ty} {left}, {LOOP_LANES}")
+    size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {LOOP_LANES}")
+    further = e.op(f"{'add' if loop.step > 0 else 'sub'} {ty} {position}, {size}")
+    # Lane 0 has the lowest index.
+    e.bind(index, position if loop.step > 0 else e.op(f"add {ty} {further}, 1"))
+    inside = Lanes(LOOP_LANES, loop.strides, mask=mask, are_iterations=True)
+    with e.special_loops({}, {}), e.as_lanes(inside):
+        e.region(loop.body)
+        values = [
+            e.op(f"select <{LOOP_LANES} x i1> {mask}, {type_of(e, v)} {new}, {type_of(e, v)} {old}")
+            for v, new, old in zip(
+                carried, e.values(loop.body.yields, carried), collected, strict=True
+            )
+        ]
+    following = e.op(f"sub {ty} {left}, {size}"), further, *values
+    add_edges(e, (left, position, *collected), following, e.block)
+    e.jump(head)
+    e.start_block(done)
+    return collected
 
 
 def neutral_values(e: Emitter, loop: IndependentLoop) -> list[str]:

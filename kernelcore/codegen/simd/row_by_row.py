@@ -11,17 +11,16 @@ Each thread accesses adjacent elements then, and nothing is transposed (``row_bl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
-from kernelcore.codegen.llvm.emitter import Emitter, Lanes, Value, scalar_type
+from kernelcore.codegen.llvm.blocks import add_edges, phis_of, type_of
+from kernelcore.codegen.llvm.emitter import Emitter, Value, scalar_type
 from kernelcore.codegen.simd.loop_vectorize import (
     INDEPENDENT_LANES,
     LOOP_LANES,
     emit_iterations,
+    emit_rest,
     joined_values,
     neutral_values,
 )
@@ -89,7 +88,7 @@ def _emit_row(e: Emitter, loop: IndependentLoop, count: str, first: str) -> list
             few = neutral_values(e, loop)
     else:
         left, position, few = emit_iterations(e, loop, left, position, LOOP_LANES)
-    few = _emit_rest(e, loop, left, position, few)
+    few = emit_rest(e, loop, left, position, few)
     return [
         total_of_parts(e, op, v, *parts)
         for op, v, *parts in zip(loop.collects, loop.body.params[1:], many, few, strict=True)
@@ -130,43 +129,3 @@ def _as_index(e: Emitter, dtype: Scalar, lane: str) -> str:
         return lane
     how = "zext" if dtype.bits > 32 else "trunc"
     return e.op(f"{how} i32 {lane} to {LLVM_TYPES[dtype.name]}")
-
-
-def _emit_rest(
-    e: Emitter, loop: IndependentLoop, count: str, first: str, parts: Sequence[str]
-) -> list[str]:
-    """The last ``count`` iterations, from ``first`` on, under a mask of ``LOOP_LANES`` lanes.
-
-    ``parts`` is what each lane has collected before, and is returned with theirs.
-    """
-    index, *carried = loop.body.params
-    ty = LLVM_TYPES[scalar_type(index).name]
-    before, head, some, done = e.block, e.label("rest"), e.label("masked"), e.label("row_done")
-    e.jump_into(head)
-    left, position = e.phi(ty, (count, before)), e.phi(ty, (first, before))
-    with e.as_lanes(Lanes(LOOP_LANES, loop.strides, are_iterations=True)), e.at(LOOP_LANES):
-        collected = bind_phis(e, carried, parts, before)
-    e.branch(e.op(f"icmp ne {ty} {left}, 0"), some, done)
-    e.start_block(some)
-    wide, lanes = f"<{LOOP_LANES} x {ty}>", ", ".join(f"{ty} {k}" for k in range(LOOP_LANES))
-    with e.as_lanes(Lanes(LOOP_LANES)):
-        mask = e.op(f"icmp ult {wide} <{lanes}>, {e.splat(ty, left)}")
-    is_last = e.op(f"icmp ult {ty} {left}, {LOOP_LANES}")
-    size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {LOOP_LANES}")
-    further = e.op(f"{'add' if loop.step > 0 else 'sub'} {ty} {position}, {size}")
-    # Lane 0 has the lowest index.
-    e.bind(index, position if loop.step > 0 else e.op(f"add {ty} {further}, 1"))
-    inside = Lanes(LOOP_LANES, loop.strides, mask=mask, are_iterations=True)
-    with e.special_loops({}, {}), e.as_lanes(inside):
-        e.region(loop.body)
-        values = [
-            e.op(f"select <{LOOP_LANES} x i1> {mask}, {type_of(e, v)} {new}, {type_of(e, v)} {old}")
-            for v, new, old in zip(
-                carried, e.values(loop.body.yields, carried), collected, strict=True
-            )
-        ]
-    following = e.op(f"sub {ty} {left}, {size}"), further, *values
-    add_edges(e, (left, position, *collected), following, e.block)
-    e.jump(head)
-    e.start_block(done)
-    return collected

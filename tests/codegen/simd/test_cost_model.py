@@ -30,6 +30,8 @@ from tests.helpers.vectorised.case import F32, F32_2D, VEC3
 from tests.helpers.vectorised.loops import density, sparse_product
 from tests.helpers.vectorised.rows import adjoint_of_product, around, crossed, product, updated
 
+I32_2D = kc.array2d[kc.int32]
+
 
 @kc.kernel
 def sums(x: F32, y: F32):
@@ -80,6 +82,27 @@ def test_lanes_of_a_register_and_components_have_no_common_divisor() -> None:
     assert register_lanes(64, 9, kc.float64) == 8
     assert register_lanes(64, 1, kc.float32) is None
     assert register_lanes(64, 6, kc.float32) is None
+
+
+@kc.kernel
+def gathers_rows(x: F32_2D, at: I32_2D, y: F32_2D):
+    i = kc.tid()
+    for j in range(x.shape[1]):
+        total = 0.0
+        for k in range(at.shape[1]):
+            total += kc.exp(kc.tanh(x[i, j] - x[at[i, k], j]))
+        y[i, j] = total
+
+
+def test_lanes_are_iterations_that_access_neighbours_where_threads_do_not() -> None:
+    strategy = choose_strategy(optimize(gathers_rows.func), host())
+    assert (strategy.gang, strategy.loop_lanes) == (1, LOOP_LANES)
+    # The processor has not to do with it, which sums would depend on.
+    assert best_gang(optimize(gathers_rows.func), FLOAT_LANES_OF_SUMS) == 1
+    found = kc.explain(gathers_rows)
+    reason = "iterations of 'for j in range(x.shape[1]):' (line"
+    assert reason in str(found)
+    assert "access neighbours, threads elements that lanes would access one by one" in str(found)
 
 
 @kc.kernel

@@ -26,7 +26,7 @@ from tests.helpers.vectorised.case import (
 I8_2D = kc.array(kc.int8, 2)
 F16_2D = kc.array(kc.float16, 2)
 # No vector, a short one, a long one, both, and each with a remainder.
-WIDTHS = (1, 7, 8, 9, 16, 31, 32, 33, 40, 75)
+WIDTHS = (1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 40, 75)
 
 
 @kc.kernel
