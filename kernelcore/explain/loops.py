@@ -12,6 +12,7 @@ from kernelcore.codegen.analysis.loop_dependence import (
     VectorLoop,
     loop_dependences,
 )
+from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
@@ -87,7 +88,15 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
 def _along_rows(loop: BlockedLoop) -> str:
     if loop.by_rows is None:
         return _IN_BLOCKS
-    return _BY_ROWS_IF_LONG if loop.by_rows.is_ordered_if_short else _BY_ROWS
+    if not loop.by_rows.is_ordered_if_short:
+        return _BY_ROWS
+    if not loop.has_panels:
+        return _BY_ROWS_IF_LONG
+    return (
+        "all lanes of a gang iterate together, over rows that are transposed once for all rows of "
+        f"the grid; in launches of fewer than {LEAST_ROWS_TRANSPOSED} rows, or with more than "
+        f"{loop.by_rows.most_in_panels} iterations, {_BY_ROWS_IF_LONG}"
+    )
 
 
 def _of_gangs(eqn: Eqn, strides: Strides) -> str:

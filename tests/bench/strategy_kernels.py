@@ -58,6 +58,20 @@ def matrix_vector(m: Any, real: Any) -> Any:
     return matrix_vector
 
 
+def linear(m: Any, real: Any) -> Any:
+    """A linear layer of a network, for a batch."""
+
+    @m.kernel
+    def linear(w: m.array2d(dtype=real), x: m.array2d(dtype=real), y: m.array2d(dtype=real)):
+        b, i = m.tid()
+        total = real(0.0)
+        for k in range(x.shape[1]):
+            total += w[i, k] * x[b, k]
+        y[b, i] = total
+
+    return linear
+
+
 def wave(m: Any, real: Any) -> Any:
     """A periodic stencil."""
 
@@ -110,6 +124,10 @@ def cases(random: Callable[[str], Any]) -> Iterator[Subject]:
         a, b = r.floats(1000, 64), r.floats(25, 64)
         mixed = [a, b, r.floats(25, 64)]
         yield f"mixture 1000 x 64, 25{suffix}", mixture, mixed, (1000, 25), (1000, 25)
+        for rows, columns, size in ((256, 64, 64), (16, 16, 4096)):
+            name = f"linear {rows} x {columns} of {size}{suffix}"
+            w, x = r.floats(columns, size), r.floats(rows, size)
+            yield name, linear, [w, x], (rows, columns), (rows, columns)
         x, k = r.floats(128, 128), r.floats(3, 3)
         yield f"convolution 128{suffix}", kernels.convolution, [x, k], (126, 126), (126, 126)
         for rows, columns in ((4096, 32), (4096, 4)):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
 from kernelcore.ir.op import Op
 from kernelcore.language.types import Scalar
 
@@ -36,9 +37,16 @@ class InOrder:
         return self._values
 
 
-def kept_by(loop: IndependentLoop | None, values: Sequence[Any], trips: int) -> InOrder | InParts:
-    """What keeps ``values`` through ``trips`` iterations; ``loop`` is one that may have parts."""
+def kept_by(
+    loop: IndependentLoop | None, values: Sequence[Any], trips: int, rows: int
+) -> InOrder | InParts:
+    """What keeps ``values`` through ``trips`` iterations in a launch of ``rows`` rows.
+
+    ``loop`` is one that may have parts.
+    """
     if loop is None or (loop.is_ordered_if_short and trips < MANY):
+        return InOrder(values)
+    if rows >= LEAST_ROWS_TRANSPOSED and trips <= loop.most_in_panels:
         return InOrder(values)
     return InParts(loop, values, trips)
 

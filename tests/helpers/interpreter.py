@@ -47,7 +47,9 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
     """
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
-    body, env = _Compiler(point, loops_in_parts(func)).region(func.body), _bind(func, args)
+    rows = dims[-2] if len(dims) > 1 else 1
+    compiler = _Compiler(point, loops_in_parts(func), rows)
+    body, env = compiler.region(func.body), _bind(func, args)
     with np.errstate(all="ignore"):
         for index in np.ndindex(dims) if points is None else points:
             point[:] = index
@@ -61,7 +63,7 @@ def run_function(func: Func, args: Sequence[Any]) -> tuple[Any, ...]:
         KernelError: An index out of bounds.
     """
     with np.errstate(all="ignore"):
-        return _Compiler([0], {}).region(func.body)(_bind(func, args))
+        return _Compiler([0], {}, 1).region(func.body)(_bind(func, args))
 
 
 # What replaces the references of operations, by their names.
@@ -100,8 +102,8 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
 class _Compiler:
     """Turns regions into closures over an environment; ``point`` is the current grid point."""
 
-    def __init__(self, point: Point, in_parts: Mapping[Eqn, IndependentLoop]) -> None:
-        self._point, self._in_parts = point, in_parts
+    def __init__(self, point: Point, in_parts: Mapping[Eqn, IndependentLoop], rows: int) -> None:
+        self._point, self._in_parts, self._rows = point, in_parts, rows
         self._makers: Mapping[OpKind, Callable[[Eqn], Step]] = {
             OpKind.PURE: self._pure,
             OpKind.CAST: self._cast,
@@ -330,7 +332,8 @@ class _Compiler:
         def step(env: Env) -> None:
             start, stop, stride = (int(get(env)) for get in bounds)
             trips = trip_count(start, stop, stride)
-            kept = kept_by(self._in_parts.get(eqn), [get(env) for get in init], trips)
+            values = [get(env) for get in init]
+            kept = kept_by(self._in_parts.get(eqn), values, trips, self._rows)
             for k in range(trips):
                 env[index] = make(start + k * stride)
                 env.update(zip(carried, kept.before(k), strict=True))

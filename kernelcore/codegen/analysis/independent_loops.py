@@ -36,6 +36,7 @@ class IndependentLoop:
         apart: Pairs of arrays, one that the loop stores and another that it accesses, which must
             share no memory.
         is_ordered_if_short: Whether few iterations collect in their order, one after the other.
+        most_in_panels: Up to how many do in launches of many rows (``panels.py``), or 0.
         equal: Pairs that may be one array; there are none.
     """
 
@@ -46,6 +47,7 @@ class IndependentLoop:
     strides: Strides
     apart: tuple[tuple[Var, Var], ...]
     is_ordered_if_short: bool = False
+    most_in_panels: int = 0
     equal: tuple[tuple[Var, Var], ...] = ()
 
 

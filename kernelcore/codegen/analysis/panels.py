@@ -5,7 +5,8 @@
 
 All rows ``i`` read ``b[0:n, j:j + gang]``. Its rows are far apart in memory: where the distance is
 a power of two, few of them fit a cache at the same time. A copy of it, the panel, is one piece
-(``simd/panel_copies.py``).
+(``simd/panel_copies.py``). Where lanes go along rows of their own, as in ``a[i, k] * b[j, k]``, the
+panel is the transposed part: a loop in blocks (``row_blocks.py``) would transpose it for each row.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from kernelcore.passes.access.accumulation_plan import defining_eqns, launch_val
 
 # Smaller elements are kept in another form in registers.
 LEAST_BITS = 32
+# The fewest rows of the grid that pay for a panel, and for one that is transposed; for up to how
+# many iterations all that a loop transposes has room. The order of its sums depends on the latter
+# two (docs/decisions/283).
+LEAST_ROWS = 32
+LEAST_ROWS_TRANSPOSED, MOST_TRANSPOSED = 16, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +34,12 @@ class Panel:
     """Where the iterations of a loop find what a gang loads.
 
     Attributes:
-        load: The load.
+        loads: The loads, which have the same indices.
         first: The address for the first iteration.
         step: The distance from iteration to iteration in bytes, as i64.
     """
 
-    load: Eqn
+    loads: tuple[Eqn, ...]
     first: str
     step: str
 
@@ -58,7 +64,7 @@ def panel_loads(func: Func, strides: Strides, others: Collection[Eqn]) -> Mappin
         index = loop.regions[0].params[0]
         loads = [e for e in loop.regions[0].eqns if e.op.kind is OpKind.LOAD]
         loads = [e for e in loads if e.inputs[0] not in written and _is_row(e, index, strides)]
-        loads = [e for e in loads if _is_shared_by_rows(func, e, index)]
+        loads = [e for e in loads if is_shared_by_rows(func, e, index)]
         if loads:
             found[loop] = loads
     return found
@@ -74,8 +80,11 @@ def _is_row(eqn: Eqn, index: Var, strides: Strides) -> bool:
     return is_dense and outer.count(index) == 1
 
 
-def _is_shared_by_rows(func: Func, eqn: Eqn, index: Var) -> bool:
-    """Whether the other indices are known before the loop, and the same for all rows of a tile."""
+def is_shared_by_rows(func: Func, eqn: Eqn, index: Var) -> bool:
+    """Whether all rows of a tile load alike for ``eqn``, in a loop by ``index``.
+
+    Indices that are not ``index`` itself are known before the loop.
+    """
     others = tuple(i for i in element_indices(eqn) if i is not index)
     makers = defining_eqns(func, others)
     made: set[Atom] = {out for e in makers for out in e.outputs}

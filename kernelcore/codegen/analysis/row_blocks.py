@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_elements
+from kernelcore.codegen.analysis.panels import LEAST_BITS, MOST_TRANSPOSED, is_shared_by_rows
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
@@ -83,8 +85,13 @@ class BlockedLoop:
         """Whether long rows make their sums in another order than short ones."""
         return self.by_rows is not None and self.by_rows.is_ordered_if_short
 
+    @property
+    def has_panels(self) -> bool:
+        """Whether tiles find all that it reads along rows in panels."""
+        return self.by_rows is not None and self.by_rows.most_in_panels > 0
 
-def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
+
+def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     """The loops of ``func`` that gangs run in blocks.
 
     Args:
@@ -108,7 +115,30 @@ def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
             made[loop] = replace(blocked, streams=streams)
         if blocked.is_ordered_if_short and not (loop in outermost and has_known_trips):
             made[loop] = replace(made[loop], by_rows=None)
+    by_rows = {loop: blocked.by_rows for loop, blocked in made.items() if blocked.by_rows}
+    if (
+        by_rows
+        and can_tile_rows(func)
+        and all(_is_panel(func, loop, made[loop]) for loop in by_rows)
+    ):
+        most = MOST_TRANSPOSED // max(sum(len(made[loop].streams) for loop in by_rows), 1)
+        for loop, rows in by_rows.items():
+            made[loop] = replace(made[loop], by_rows=replace(rows, most_in_panels=most))
     return made
+
+
+def _is_panel(func: Func, loop: Eqn, blocked: BlockedLoop) -> bool:
+    """Whether all that ``loop`` reads along rows of threads is the same for all rows of a tile."""
+    if blocked.sums or blocked.scatters or not blocked.is_ordered_if_short:
+        return False
+    index = loop.regions[0].params[0]
+    loads = [stream.eqns[0] for stream in blocked.streams if not stream.writes]
+    return len(loads) == len(blocked.streams) and all(
+        element_indices(load)[-1] is index
+        and array_type(load).dtype.bits >= LEAST_BITS
+        and is_shared_by_rows(func, load, index)
+        for load in loads
+    )
 
 
 def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:

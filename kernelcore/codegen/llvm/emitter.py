@@ -119,6 +119,7 @@ class Emitter:
             (``simd/partial_sums.py``).
         in_lane_order: Additions to one element that lanes make one after the other.
         panels: The panels of loops in the tile being emitted.
+        grid_rows: The extent of the last axis of the grid but one, an i64.
         row_buffers: Where the block being emitted keeps the elements of an access.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
@@ -154,6 +155,7 @@ class Emitter:
         self.loops_in_parts: Mapping[Eqn, IndependentLoop] = {}
         self.in_lane_order: frozenset[Eqn] = frozenset()
         self.panels: Mapping[Eqn, Sequence[Panel]] = {}
+        self.grid_rows = "1"
         self.row_buffers: dict[Eqn, str] = {}
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None

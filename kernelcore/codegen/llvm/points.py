@@ -29,11 +29,11 @@ from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
-from kernelcore.codegen.simd.panel_copies import make_panels
+from kernelcore.codegen.simd.panel_copies import make_panels, transposed_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.op import LOOPS
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import assertions, eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.dense_middle import DenseMiddle
@@ -53,6 +53,7 @@ def emit_points(
     eqns = list(walk_eqns(func.body))
     has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
 
+    e.grid_rows = dims[-2] if len(dims) > 1 else "1"
     in_parts = loops_in_parts(func)
     independent = outer_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, IndependentLoop]()
     independent = _without(independent, in_parts)
@@ -75,7 +76,13 @@ def emit_points(
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too.
-    split = [eqn for eqn in in_parts if bodies.has_tail and in_parts[eqn].is_ordered_if_short]
+    has_panels = e.gang > 1 and bool(in_parts)
+    has_panels = has_panels and all(loop.most_in_panels for loop in in_parts.values())
+    split = {
+        eqn: loop
+        for eqn, loop in in_parts.items()
+        if bodies.has_tail and loop.is_ordered_if_short and not has_panels
+    }
 
     def body_with(**kind: Any) -> Body:
         along = {eqn: replace(loop, **kind) for eqn, loop in blocked.items() if eqn in split}
@@ -96,8 +103,8 @@ def emit_points(
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tile = (
-        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
-        if strategy.tile_rows > 1 and not in_parts
+        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
+        if has_panels or (strategy.tile_rows > 1 and not in_parts)
         else None
     )
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
@@ -153,13 +160,26 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
 
 
 def _tile(
-    e: Emitter, func: Func, rows: int, packed: Mapping[Var, ArrayValue], is_packed: str
+    e: Emitter,
+    func: Func,
+    rows: int,
+    packed: Mapping[Var, ArrayValue],
+    is_packed: str,
+    in_panels: Mapping[Eqn, IndependentLoop],
 ) -> Tile:
-    """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
-    together, is_possible = tile_rows(func, rows), is_packed
+    """Gangs of several rows of ``func``, for packed arrays to which no other threads add.
+
+    The loops ``in_panels`` find what they read along rows in panels.
+    """
+    together = tile_rows(func, rows)
     strides = lane_strides(together)
+    copies = dict(zip(_loops(func), _loops(together), strict=True))
     blocked = blocked_loops(together, strides)
-    loads = panel_loads(together, strides, blocked)
+    transposed = {copies[eqn]: blocked.pop(copies[eqn]).streams for eqn in in_panels}
+    most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
+    loads = panel_loads(together, strides, {*blocked, *transposed})
+    is_possible = e.op(f"xor i1 {any_long(e, func, in_panels)}, true") if in_panels else "true"
+    is_possible = e.op(f"and i1 {is_packed}, {is_possible}")
     assert e.accumulation is not None
     for is_shared in e.accumulation.shared.values():
         is_alone = e.op(f"xor i1 {is_shared}, true")
@@ -171,13 +191,18 @@ def _tile(
         e.bind_all(packed)
         with e.other_code(strides, facts, Accumulation(together)):
             e.panels = make_panels(e, together, loads, rows)
+            e.panels |= transposed_panels(e, together, transposed, most)
 
     def body() -> None:
         e.bind_all(packed)
         with e.other_code(strides, facts, Accumulation(together)), e.special_loops({}, blocked):
             e.region(together.body)
 
-    return Tile(rows, prepare, body, is_possible, is_idempotent(func))
+    return Tile(rows, prepare, body, is_possible, is_idempotent(func), bool(transposed))
+
+
+def _loops(func: Func) -> list[Eqn]:
+    return [eqn for eqn in func.body.eqns if eqn.op.kind is OpKind.FOR]
 
 
 def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:

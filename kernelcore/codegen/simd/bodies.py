@@ -107,6 +107,8 @@ def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
     blocked = blocked_loops(func, lane_strides(func))
     if not any(loop.is_ordered_if_short for loop in blocked.values()):
         return bodies
+    if any(loop.has_panels for loop in blocked.values()):
+        return bodies
     suits_one = _suits_one(func, blocked)
     if _needs_tail(func, list(walk_eqns(func.body))):
         least = LEAST_INSTRUCTIONS_OF_ONE if suits_one else LEAST_INSTRUCTIONS

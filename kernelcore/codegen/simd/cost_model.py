@@ -234,7 +234,7 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
         return 1
     along, across, used, carried = lane_strides(func), row_strides(func), 1, 0
     in_rows = (loop.by_rows for loop in blocked_loops(func, along).values())
-    if any(loop is not None and loop.adds for loop in in_rows):
+    if any(loop is not None and loop.adds and not loop.most_in_panels for loop in in_rows):
         # Their sums have an order of their own (docs/decisions/256).
         return 1
     for loop in loops:

@@ -30,6 +30,7 @@ class Tile:
         is_possible: Whether the launch allows it, as i1.
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
             then store nothing (docs/decisions/003).
+        masks_tail: Whether the last gang of a row is under a mask instead.
     """
 
     rows: int
@@ -37,6 +38,7 @@ class Tile:
     body: Body
     is_possible: str
     overlaps_tail: bool
+    masks_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _emit_tile(
     """
     position, first = start
     whole = e.op(f"and i64 {dims[-1]}, {-e.gang}")
-    taken = dims[-1] if tile.overlaps_tail else whole
+    taken = dims[-1] if tile.overlaps_tail or tile.masks_tail else whole
     # Tiles have run the gangs of all rows before this point.
     reached = e.slot("i64")
     e.text.slots.append(f"  store i64 0, ptr {reached}")
@@ -144,7 +146,7 @@ def _emit_tile(
     for needed in (
         f"xor i1 {is_taken}, true",
         f"icmp eq i64 {first}, 0",
-        f"icmp ne i64 {whole}, 0",
+        f"icmp ne i64 {taken if tile.masks_tail else whole}, 0",
         f"icmp ne i64 {rows}, 0",
     ):
         begins = e.op(f"and i1 {begins}, {e.op(needed)}")
@@ -159,7 +161,9 @@ def _emit_tile(
         tile.prepare(rows)
         _emit_tiles_below(e, last, tile)
 
-    if tile.overlaps_tail:
+    if tile.masks_tail:
+        _emit_masked_gangs(e, outer, ("0", dims[-1]), down)
+    elif tile.overlaps_tail:
         _emit_overlapping_gangs(e, outer, dims[-1], down)
     else:
         _emit_gangs(e, outer, "0", whole, down)

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.panels import Panel
+from kernelcore.codegen.analysis.panels import LEAST_ROWS, Panel
+from kernelcore.codegen.analysis.row_blocks import RowStream
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import resized
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.simd.row_blocks import read_block
+from kernelcore.codegen.simd.row_transfer import BLOCK
 from kernelcore.ir.core import Const, Eqn, Func, Region
 from kernelcore.ir.walk import array_type, element_indices
 from kernelcore.passes.access.accumulation_plan import defining_eqns
 
-# Room in the frame for copies, which the second cache holds, and the fewest rows of the grid that
-# pay for one (docs/decisions/281).
+# Room in the frame for copies, which the second cache holds (docs/decisions/281).
 PANEL_BYTES = 1 << 18
-LEAST_ROWS = 32
 
 
 def make_panels(
@@ -37,13 +38,59 @@ def make_panels(
     }
 
 
+def transposed_panels(
+    e: Emitter, func: Func, loops: Mapping[Eqn, Sequence[RowStream]], most: int
+) -> dict[Eqn, list[Panel]]:
+    """Copy what ``loops`` read along rows at ``e.point``, in at most ``most`` iterations.
+
+    The arguments of the kernel are bound. The result names the panels of each loop.
+    """
+    return {loop: _transposed(e, func, loop, streams, most) for loop, streams in loops.items()}
+
+
+def _transposed(
+    e: Emitter, func: Func, loop: Eqn, streams: Sequence[RowStream], most: int
+) -> list[Panel]:
+    index = loop.regions[0].params[0]
+    used = [i for s in streams for i in element_indices(s.eqns[0]) if i is not index]
+    e.region(Region((), defining_eqns(func, (*loop.inputs[:3], *used))))
+    integer = scalar_type(index)
+    ty = LLVM_TYPES[integer.name]
+    with e.at(1):
+        first, limit, by = (e.value(a) for a in loop.inputs[:3])
+        count = trip_count(e, integer, first, limit, by)
+    panels: list[Panel] = []
+    for stream in streams:
+        row_bytes = e.gang * array_type(stream.eqns[0]).dtype.size_bytes
+        slot = e.slot(f"[{most * row_bytes} x i8], align {memory.CACHE_LINE_BYTES}")
+        panels.append(Panel(stream.eqns, slot, str(row_bytes)))
+    before, head, block, done = e.block, e.label("panel"), e.label("transpose"), e.label("copied")
+    e.jump_into(head)
+    at, position = e.phi(ty, ("0", before)), e.phi(ty, (first, before))
+    e.branch(e.op(f"icmp ult {ty} {at}, {count}"), block, done)
+    e.start_block(block)
+    e.bind(index, position)
+    left = e.op(f"sub nuw {ty} {count}, {at}")
+    is_last = e.op(f"icmp ult {ty} {left}, {BLOCK}")
+    size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {BLOCK}")
+    made = resized(e, at, ty, "i64")
+    for stream, panel in zip(streams, panels, strict=True):
+        target = addresses(e, [panel], made)[stream.eqns[0]]
+        read_block(e, stream, target, resized(e, size, ty, "i32"), made)
+    e.add_edge(at, e.op(f"add nuw {ty} {at}, {size}"), e.block)
+    moved = e.op(f"mul {ty} {size}, {by}")
+    e.add_edge(position, e.op(f"add {ty} {position}, {moved}"), e.block)
+    e.jump(head)
+    e.start_block(done)
+    return panels
+
+
 def addresses(e: Emitter, panels: Sequence[Panel], iteration: str) -> dict[Eqn, str]:
     """Where the loads of ``panels`` find their elements in ``iteration``, an i64."""
     return {
-        p.load: e.op(
-            f"getelementptr i8, ptr {p.first}, i64 {e.op(f'mul i64 {iteration}, {p.step}')}"
-        )
+        load: e.op(f"getelementptr i8, ptr {p.first}, i64 {e.op(f'mul i64 {iteration}, {p.step}')}")
         for p in panels
+        for load in p.loads
     }
 
 
@@ -78,8 +125,8 @@ def _panel(e: Emitter, func: Func, loop: Eqn, load: Eqn, limits: tuple[str, int]
     end = e.op(f"select i1 {copies}, i64 {count}, i64 0")
     e.branch(e.op(f"icmp ult i64 {at}, {end}"), copy, done)
     e.start_block(copy)
-    source = Panel(load, direct, direct_step)
-    target = Panel(load, slot, str(row_bytes))
+    source = Panel((load,), direct, direct_step)
+    target = Panel((load,), slot, str(row_bytes))
     with e.at(e.gang):
         value = memory.load(e, dtype, addresses(e, [source], at)[load])
         memory.store(e, dtype, value, addresses(e, [target], at)[load])
@@ -87,7 +134,7 @@ def _panel(e: Emitter, func: Func, loop: Eqn, load: Eqn, limits: tuple[str, int]
     e.jump(head)
     e.start_block(done)
     return Panel(
-        load,
+        (load,),
         e.op(f"select i1 {copies}, ptr {slot}, ptr {direct}"),
         e.op(f"select i1 {copies}, i64 {row_bytes}, i64 {direct_step}"),
     )

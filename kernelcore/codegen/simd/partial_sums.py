@@ -15,11 +15,12 @@ Shorter ones collect in the order of iterations, as gangs do for short rows, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
@@ -62,12 +63,9 @@ def by_length(
     """
     if not loop.is_ordered_if_short:
         return in_parts()
-    index, *carried = loop.body.params
-    ty = LLVM_TYPES[scalar_type(index).name]
-    with e.at(1):
-        count = trip_count(e, scalar_type(index), *(e.value(a) for a in eqn.inputs[:3]))
+    carried = loop.body.params[1:]
     many, few, done = e.label("many"), e.label("few"), e.label("collected")
-    e.branch(e.op(f"icmp uge {ty} {count}, {INDEPENDENT_LANES}"), many, few)
+    e.branch(_has_parts(e, eqn, loop), many, few)
     ends: list[tuple[list[str], str]] = []
     for label, emit in ((many, in_parts), (few, in_order)):
         e.start_block(label)
@@ -77,20 +75,30 @@ def by_length(
     return phis_of(e, [type_of(e, v) for v in carried], *ends)
 
 
-def any_long(e: Emitter, func: Func, loops: Sequence[Eqn]) -> str:
+def any_long(e: Emitter, func: Func, loops: Mapping[Eqn, IndependentLoop]) -> str:
     """Whether one of ``loops``, whose trips the launch decides, has parts, as i1.
 
     The arguments of the kernel are bound.
     """
     result = "false"
-    for loop in loops:
-        bounds, index = loop.inputs[:3], loop.regions[0].params[0]
-        e.region(Region((), defining_eqns(func, bounds)))
-        with e.at(1):
-            count = trip_count(e, scalar_type(index), *(e.value(a) for a in bounds))
-        is_long = f"icmp uge {LLVM_TYPES[scalar_type(index).name]} {count}, {INDEPENDENT_LANES}"
-        result = e.op(f"or i1 {result}, {e.op(is_long)}")
+    for eqn, loop in loops.items():
+        e.region(Region((), defining_eqns(func, eqn.inputs[:3])))
+        result = e.op(f"or i1 {result}, {_has_parts(e, eqn, loop)}")
     return result
+
+
+def _has_parts(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> str:
+    """Whether ``loop``, which is ordered if short, collects in parts in this launch, as i1."""
+    integer = scalar_type(loop.body.params[0])
+    ty = LLVM_TYPES[integer.name]
+    with e.at(1):
+        count = trip_count(e, integer, *(e.value(a) for a in eqn.inputs[:3]))
+    is_long = e.op(f"icmp uge {ty} {count}, {INDEPENDENT_LANES}")
+    if not loop.most_in_panels:
+        return is_long
+    few_rows = e.op(f"icmp ult i64 {e.grid_rows}, {LEAST_ROWS_TRANSPOSED}")
+    no_room = e.op(f"icmp ugt {ty} {count}, {loop.most_in_panels}")
+    return e.op(f"and i1 {is_long}, {e.op(f'or i1 {few_rows}, {no_room}')}")
 
 
 def total_of_parts(e: Emitter, op: Op, var: Var, many: str, few: str) -> str:

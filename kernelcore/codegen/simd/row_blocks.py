@@ -79,6 +79,15 @@ def emit_for(e: Emitter, eqn: Eqn, one_by_one: Emit) -> list[str]:
     )
 
 
+def read_block(e: Emitter, stream: RowStream, target: str, size: str, done: str) -> None:
+    """Load what ``stream`` does in ``size`` iterations, an i32, to ``target``, transposed.
+
+    The loop has made ``done`` iterations before these; its index is bound to the next one.
+    """
+    rows = _rows(e, stream.eqns[0])
+    _move(e, _Buffer(stream, target, rows), size, done, writes=False)
+
+
 def _emit_blocks(e: Emitter, eqn: Eqn) -> list[str]:
     """The loop ``eqn``, which all lanes run together, in blocks."""
     loop, (body,) = e.blocked_loops[eqn], eqn.regions

@@ -21,6 +21,7 @@ from kernelcore.codegen.simd.strategy import (
     FLOAT_LANES_OF_SUMS,
     VectorStrategy,
     choose_strategy,
+    loops_in_parts,
 )
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
@@ -28,6 +29,12 @@ from kernelcore.passes.pipeline import optimize
 from tests.codegen.simd.test_adjoints import adjoint_of_density
 from tests.helpers.vectorised.case import F32, F32_2D, VEC3
 from tests.helpers.vectorised.loops import density, sparse_product
+from tests.helpers.vectorised.row_products import (
+    far_rows,
+    row_distance,
+    row_product,
+    weighted_rows,
+)
 from tests.helpers.vectorised.rows import adjoint_of_product, around, crossed, product, updated
 
 I32_2D = kc.array2d[kc.int32]
@@ -138,6 +145,17 @@ def shares_nothing(a: F32_2D, b: F32_2D, c: F32_2D):
 def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> None:
     assert rows_per_tile(func, gang=64, float_lanes=16) == rows
     assert rows_per_tile(func, gang=1024, float_lanes=16) == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"),
+    [(row_product, 4096), (row_distance, 4096), (weighted_rows, 1365), (far_rows, 0)],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_tiles_transpose_rows_that_all_rows_of_the_grid_read(kernel: kc.Kernel, most: int) -> None:
+    func = optimize(kernel.func)
+    assert {loop.most_in_panels for loop in loops_in_parts(func).values()} == {most}
+    assert rows_per_tile(func, best_gang(func, 16), float_lanes=16) == (4 if most else 1)
 
 
 def test_form_follows_from_the_work_of_an_iteration() -> None:
