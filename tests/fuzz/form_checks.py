@@ -82,7 +82,7 @@ def form_of(func: Func, seed: int) -> VectorStrategy | None:
     if rng.random() < LOOP_FORMS and (vector_loops(func) or outer_loops(func)):
         return VectorStrategy(loop_lanes=LOOP_LANES)
     lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
-    rows = rng.choice((1, 2, 4)) if lanes > 1 and can_tile_rows(func) else 1
+    rows = rng.choice((1, 2, 4, 8)) if lanes > 1 and can_tile_rows(func) else 1
     masked = rng.choice((1, 1, 4, NO_MASKS))
     return VectorStrategy(lanes, 1, rows, masked, gathers=rng.random() < 0.5)
 

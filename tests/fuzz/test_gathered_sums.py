@@ -69,7 +69,7 @@ def strategy(func: Func, rng: Random) -> VectorStrategy:
     lanes = rng.choice((1, *LANES[1:4]))
     if lanes == 1:
         return SCALAR_CODE
-    rows = rng.choice((1, 2, 4)) if can_tile_rows(func) else 1
+    rows = rng.choice((1, 2, 4, 8)) if can_tile_rows(func) else 1
     return VectorStrategy(lanes, 1, rows, rng.choice((1, 4, NO_MASKS)))
 
 

@@ -121,7 +121,7 @@ def test_tiles_over_transposed_rows_have_the_bits_of_the_interpreter(shard: int)
         interpreter.run(func, wanted, program.grid)
         cut = rng.randint(0, points)
         gang, least = rng.choice((1, 4, 16, 64)), rng.choice((1, 1, 4, NO_MASKS))
-        rows = rng.choice((1, 2, 4)) if gang > 1 and can_tile_rows(func) else 1
+        rows = rng.choice((1, 2, 4, 8)) if gang > 1 and can_tile_rows(func) else 1
         chunks = [(0, cut), (cut, points)]
         with unoptimised():
             status = launch(func, found, program.grid, chunks, gang, 1, rows, least)

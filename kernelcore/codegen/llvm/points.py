@@ -10,10 +10,8 @@ from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
-from kernelcore.codegen.analysis.panels import panel_loads
 from kernelcore.codegen.analysis.prefetch import first_accesses, first_in_rows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
-from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
     lane_strides,
@@ -22,18 +20,17 @@ from kernelcore.codegen.analysis.uniformity import (
 from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Facts
 from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_apart, all_equal, as_packed
+from kernelcore.codegen.llvm.tiles import tile_of
 from kernelcore.codegen.reduction import accumulate
-from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
-from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, emit_rows
 from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
-from kernelcore.codegen.simd.panel_copies import make_panels, transposed_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.op import LOOPS
 from kernelcore.ir.walk import assertions, eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.dense_middle import DenseMiddle
@@ -103,7 +100,7 @@ def emit_points(
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tile = (
-        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
+        tile_of(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
         if has_panels or (strategy.tile_rows > 1 and not in_parts)
         else None
     )
@@ -157,52 +154,6 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
 
     shaped = {eqn.inputs[0] for eqn in row_major}
     return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
-
-
-def _tile(
-    e: Emitter,
-    func: Func,
-    rows: int,
-    packed: Mapping[Var, ArrayValue],
-    is_packed: str,
-    in_panels: Mapping[Eqn, IndependentLoop],
-) -> Tile:
-    """Gangs of several rows of ``func``, for packed arrays to which no other threads add.
-
-    The loops ``in_panels`` find what they read along rows in panels.
-    """
-    together = tile_rows(func, rows)
-    strides = lane_strides(together)
-    copies = dict(zip(_loops(func), _loops(together), strict=True))
-    blocked = blocked_loops(together, strides)
-    transposed = {copies[eqn]: blocked.pop(copies[eqn]).streams for eqn in in_panels}
-    most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
-    loads = panel_loads(together, strides, {*blocked, *transposed})
-    is_possible = e.op(f"xor i1 {any_long(e, func, in_panels)}, true") if in_panels else "true"
-    is_possible = e.op(f"and i1 {is_packed}, {is_possible}")
-    assert e.accumulation is not None
-    for is_shared in e.accumulation.shared.values():
-        is_alone = e.op(f"xor i1 {is_shared}, true")
-        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
-
-    facts = replace(e.facts, elements=whole_elements(together))
-
-    def prepare(rows: str) -> None:
-        e.bind_all(packed)
-        with e.other_code(strides, facts, Accumulation(together)):
-            e.panels = make_panels(e, together, loads, rows)
-            e.panels |= transposed_panels(e, together, transposed, most)
-
-    def body() -> None:
-        e.bind_all(packed)
-        with e.other_code(strides, facts, Accumulation(together)), e.special_loops({}, blocked):
-            e.region(together.body)
-
-    return Tile(rows, prepare, body, is_possible, is_idempotent(func), bool(transposed))
-
-
-def _loops(func: Func) -> list[Eqn]:
-    return [eqn for eqn in func.body.eqns if eqn.op.kind is OpKind.FOR]
 
 
 def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:

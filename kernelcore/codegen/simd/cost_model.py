@@ -65,7 +65,7 @@ LEAST_ROWS = 8
 # Rows that a gang may run together, and the registers for the values that their loops use. Where
 # registers hold FLOAT_LANES_OF_MANY_REGISTERS there are 32 of them, else 16: what a loop carries
 # takes at most half of these, and the rest of what it uses may come from memory.
-TILE_ROWS = (4, 2)
+TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
 FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
 # Instructions on shared values that the passes for straight kernels may leave in every gang, or in
@@ -157,6 +157,10 @@ def best_gang(func: Func, float_lanes: int) -> int:
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
+    # Rows share what they load, registers of a row do not.
+    registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
+    if registers * rows_per_tile(func, lanes * registers, float_lanes) >= TILE_ROWS[0]:
+        return lanes * registers
     return lanes * _registers(eqns, bodies, strides, scattered)
 
 

@@ -31,6 +31,7 @@ class Tile:
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
             then store nothing (docs/decisions/003).
         masks_tail: Whether the last gang of a row is under a mask instead.
+        single: Emits a gang of one row; with it no row is left that fills no tile.
     """
 
     rows: int
@@ -39,6 +40,7 @@ class Tile:
     is_possible: str
     overlaps_tail: bool
     masks_tail: bool = False
+    single: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ def _emit_tile(
     in_range = e.op(f"udiv i64 {e.op(f'sub i64 %end, {position}')}, {dims[-1]}")
     rows = minimum(e, in_range, e.op(f"sub i64 {dims[-2]}, {outer[-1]}"))
     rows = minimum(e, rows, str(tile.rows * TILES_OF_BLOCK))
-    rows = e.op(f"and i64 {rows}, {-tile.rows}")
+    if tile.single is None:
+        rows = e.op(f"and i64 {rows}, {-tile.rows}")
     begins = tile.is_possible
     for needed in (
         f"xor i1 {is_taken}, true",
@@ -175,18 +178,30 @@ def _emit_tile(
 
 def _emit_tiles_below(e: Emitter, last: str, tile: Tile) -> None:
     """The tiles below each other from ``e.point`` to before row ``last``, an i64."""
-    *outer, row, column = e.point
-    start = e.wide_indices[row]
-    before, head, done = e.block, e.label("tile"), e.label("tiles_end")
+    start = e.wide_indices[e.point[-2]]
+    if tile.single is None:
+        _emit_below(e, start, last, tile.rows, tile.body)
+        return
+    rows = e.op(f"and i64 {e.op(f'sub i64 {last}, {start}')}, {-tile.rows}")
+    behind = e.op(f"add nuw nsw i64 {start}, {rows}")
+    _emit_below(e, start, behind, tile.rows, tile.body)
+    _emit_below(e, behind, last, 1, tile.single)
+
+
+def _emit_below(e: Emitter, first: str, last: str, rows: int, body: Body) -> None:
+    """``body`` for every ``rows`` rows from ``first`` to before ``last``, i64, if there are any."""
+    *outer, _, column = e.point
+    before, head, inside, done = e.block, e.label("tiles"), e.label("tile"), e.label("tiles_end")
     e.jump_into(head)
-    position = e.phi("i64", (start, before))
+    position = e.phi("i64", (first, before))
+    e.branch(e.op(f"icmp slt i64 {position}, {last}"), inside, done)
+    e.start_block(inside)
     index = e.op(f"trunc nuw nsw i64 {position} to i32")
     e.point = (*outer, index, column)
     e.wide_indices[index] = position
-    tile.body()
-    following = e.op(f"add nuw nsw i64 {position}, {tile.rows}")
-    e.add_edge(position, following, e.block)
-    e.branch(e.op(f"icmp slt i64 {following}, {last}"), head, done)
+    body()
+    e.add_edge(position, e.op(f"add nuw nsw i64 {position}, {rows}"), e.block)
+    e.jump(head)
     e.start_block(done)
 
 

@@ -147,6 +147,13 @@ def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> N
     assert rows_per_tile(func, gang=1024, float_lanes=16) == 1
 
 
+def test_many_rows_run_together_in_place_of_many_registers_per_value() -> None:
+    func = optimize(product.func)
+    gangs = {lanes: best_gang(func, lanes) for lanes in (16, 8, 4)}
+    assert gangs == {16: 16, 8: 16, 4: 8}
+    assert [rows_per_tile(func, gang, lanes) for lanes, gang in gangs.items()] == [8, 4, 4]
+
+
 @pytest.mark.parametrize(
     ("kernel", "most"),
     [(row_product, 4096), (row_distance, 4096), (weighted_rows, 1365), (far_rows, 0)],
@@ -155,7 +162,7 @@ def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> N
 def test_tiles_transpose_rows_that_all_rows_of_the_grid_read(kernel: kc.Kernel, most: int) -> None:
     func = optimize(kernel.func)
     assert {loop.most_in_panels for loop in loops_in_parts(func).values()} == {most}
-    assert rows_per_tile(func, best_gang(func, 16), float_lanes=16) == (4 if most else 1)
+    assert rows_per_tile(func, best_gang(func, 16), float_lanes=16) == (8 if most else 1)
 
 
 def test_form_follows_from_the_work_of_an_iteration() -> None:

@@ -92,7 +92,7 @@ def operands(trips: int, *extra: int) -> Callable[..., list[Any]]:
 # Launches of fewer rows than panels pay for, of as many, of whole tiles and of some rows more, with
 # columns that are a part of a gang, a gang, and more.
 GRIDS = ((3, 5), (15, 4), (16, 1), (19, 5), (36, 16), (70, 3))
-FORMS = (*TILES, VectorStrategy(16, tile_rows=4), VectorStrategy(64, tile_rows=2), *LOOPS)
+FORMS = (*TILES, VectorStrategy(16, tile_rows=8), VectorStrategy(64, tile_rows=2), *LOOPS)
 DECIDED = TAIL | TILE | IDEMPOTENT | BLOCKS
 
 
@@ -107,7 +107,7 @@ CASES = [
     ),
     # Rows that are as long as panels have room for, and longer.
     *(
-        Case(row_product, _with_bias(trips), DECIDED | LOOP, FORMS[2:5], ((17, 2),), variant=trips)
+        Case(row_product, _with_bias(trips), DECIDED | LOOP, FORMS[3:6], ((17, 2),), variant=trips)
         for trips in (4096, 4097)
     ),
     *(

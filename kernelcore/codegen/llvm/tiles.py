@@ -1,0 +1,123 @@
+"""Code of tiles: gangs that run several rows of the grid together, with panels of what these read.
+
+Rows that fill no tile are left to other code, unless the panels are transposed: other code would
+transpose for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.panels import Panel, panel_loads
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
+from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
+from kernelcore.codegen.llvm.access import whole_elements
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
+from kernelcore.codegen.reduction.accumulation import Accumulation
+from kernelcore.codegen.simd.grid_loop import Body, Tile
+from kernelcore.codegen.simd.panel_copies import make_panels, transposed_panels
+from kernelcore.codegen.simd.partial_sums import any_long
+from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.op import OpKind
+
+_Packed = Mapping[Var, ArrayValue]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A kernel whose threads run some rows.
+
+    Attributes:
+        func: The kernel.
+        strides: By how much values grow from lane to lane.
+        blocked: Its loops along rows of lanes that run in blocks.
+        transposed: Those that find what they read there in panels, and what that is.
+    """
+
+    func: Func
+    strides: Strides
+    blocked: Mapping[Eqn, BlockedLoop]
+    transposed: Mapping[Eqn, Sequence[RowStream]]
+
+    def body(self, e: Emitter, packed: _Packed) -> Body:
+        """What emits it for ``packed`` arrays."""
+        facts = replace(e.facts, elements=whole_elements(self.func))
+        plan = Accumulation(self.func)
+
+        def emit() -> None:
+            e.bind_all(packed)
+            with e.other_code(self.strides, facts, plan), e.special_loops({}, self.blocked):
+                e.region(self.func.body)
+
+        return emit
+
+
+def tile_of(
+    e: Emitter,
+    func: Func,
+    rows: int,
+    packed: _Packed,
+    is_packed: str,
+    in_panels: Mapping[Eqn, IndependentLoop],
+) -> Tile:
+    """Gangs of several rows of ``func``, for packed arrays to which no other threads add.
+
+    The loops ``in_panels`` find what they read along rows in panels.
+    """
+    together = _rows(func, rows, in_panels)
+    alone = _rows(func, 1, in_panels) if in_panels and rows > 1 else None
+    most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
+    special = {*together.blocked, *together.transposed}
+    loads = panel_loads(together.func, together.strides, special)
+    is_possible = is_packed
+    if in_panels:
+        in_order = e.op(f"xor i1 {any_long(e, func, in_panels)}, true")
+        is_possible = e.op(f"and i1 {is_possible}, {in_order}")
+    assert e.accumulation is not None
+    for is_shared in e.accumulation.shared.values():
+        is_alone = e.op(f"xor i1 {is_shared}, true")
+        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
+    facts, plan = e.facts, Accumulation(together.func)
+
+    def prepare(rows: str) -> None:
+        e.bind_all(packed)
+        with e.other_code(together.strides, facts, plan):
+            panels = make_panels(e, together.func, loads, rows)
+            panels |= transposed_panels(e, together.func, together.transposed, most)
+        e.panels = panels if alone is None else panels | _like(panels, together, alone)
+
+    return Tile(
+        rows,
+        prepare,
+        together.body(e, packed),
+        is_possible,
+        is_idempotent(func),
+        bool(in_panels),
+        None if alone is None else alone.body(e, packed),
+    )
+
+
+def _rows(func: Func, rows: int, in_panels: Mapping[Eqn, IndependentLoop]) -> _Rows:
+    together = tile_rows(func, rows)
+    strides = lane_strides(together)
+    copies = dict(zip(_loops(func), _loops(together), strict=True))
+    blocked = blocked_loops(together, strides)
+    transposed = {copies[eqn]: blocked.pop(copies[eqn]).streams for eqn in in_panels}
+    return _Rows(together, strides, blocked, transposed)
+
+
+def _like(
+    panels: Mapping[Eqn, Sequence[Panel]], one: _Rows, other: _Rows
+) -> dict[Eqn, list[Panel]]:
+    """The transposed ``panels`` of ``one`` for ``other``."""
+    return {
+        copy: [replace(p, loads=s.eqns) for p, s in zip(panels[loop], streams, strict=True)]
+        for loop, (copy, streams) in zip(one.transposed, other.transposed.items(), strict=True)
+    }
+
+
+def _loops(func: Func) -> list[Eqn]:
+    return [eqn for eqn in func.body.eqns if eqn.op.kind is OpKind.FOR]
