@@ -248,8 +248,8 @@ void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std:
               redirected(target.view, part, copies + target.copy_offset));
 }
 
-// Ignores the index: chunks are claimed from the sequences.
-void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
+// Ignores which chunk: they are claimed from the sequences.
+void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
   auto [sequence, index] = sequences_.claim(!is_shared_);
   Grid seen = grid();
   PendingChunk* pending = nullptr;
@@ -269,7 +269,7 @@ void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
   std::memcpy(block_copy.data(), block(), block_bytes_);
   std::byte* own_copies = copies_of(worker);
-  auto [begin, end] = points_of(index);
+  auto [begin, end] = points_of({index, index + 1});
   int64_t rest = head_end(index);
   for (size_t k = 0; k < targets_.size(); ++k) {
     const Target& target = targets_[k];
@@ -306,7 +306,7 @@ AccumulatingRun::PendingChunk& AccumulatingRun::pending_of(const CommitSequence&
 
 /// The end of the points of chunk `index` that add to copies of windows.
 int64_t AccumulatingRun::head_end(int64_t index) const {
-  auto [begin, end] = points_of(index);
+  auto [begin, end] = points_of({index, index + 1});
   if (!has_heads_ || index == 0) return end;
   return std::min(first_apart(grid(), begin, window_rows_), end);
 }
@@ -342,7 +342,7 @@ void AccumulatingRun::commit(CommitSequence& sequence) {
 
 void AccumulatingRun::apply(PendingChunk& pending) {
   note_commit_wait();
-  int64_t begin = points_of(pending.index).first;
+  int64_t begin = points_of({pending.index, pending.index + 1}).first;
   int64_t rest = head_end(pending.index);
   for (const Target& target : targets_) {
     if (target.way != Way::kChunkCopy || pending.index == pending.sequence->begin) continue;

@@ -90,7 +90,7 @@ class AccumulatingRun final : public ChunkedRun {
 
   static bool is_float(Way way) { return way == Way::kInOrder || way == Way::kChunkCopy; }
 
-  void run_chunk(int64_t, int64_t worker) override;
+  void run_chunks(Chunks, int64_t worker) override;
   void choose_ways(const LaunchDescriptor& descriptor);
   int64_t head_end(int64_t index) const;
   /// The fastest number of sequences for these shapes; lays out their copies.

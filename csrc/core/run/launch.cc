@@ -19,7 +19,7 @@ constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
 // Row tiling runs up to this many rows of a chunk together. Shorter rows hold no whole gang; larger
 // chunks would leave threads idle at the end.
-constexpr int64_t kTileRows = 4;
+constexpr int64_t kTileRows = 8;
 constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
@@ -116,7 +116,7 @@ void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch
   int64_t share = (launch.total + threads - 1) / threads;
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total,
                      rounded_up(share, kFewChunkPoints), descriptor.flush_denormals);
-  chunked.share_evenly(threads);
+  chunked.share_evenly(threads, chunked.chunks());
   int64_t nanoseconds = nanoseconds_of([&] { executor.run(chunked); });
   note_few(descriptor, nanoseconds * threads, launch.total);
 }
@@ -135,12 +135,14 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
                      descriptor.flush_denormals);
   int64_t rest_ns = timed_rest(chunked);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
+  // Runs are interrupted between calls of the kernel.
+  int64_t pieces = rest_ns / kLongNs + 1;
+  int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
-    chunked.share_evenly(threads);
+    chunked.share_evenly(threads, most);
     executor.run(chunked);
   } else {
-    int64_t pieces = rest_ns / kLongNs + 1;
-    chunked.claim_rest((chunked.chunks() + pieces - 1) / pieces);
+    chunked.claim_rest(most);
   }
 }
 
@@ -204,37 +206,45 @@ void ChunkedRun::claim_rest(int64_t at_once) {
   next_.store(chunks_, std::memory_order_relaxed);
 }
 
-void ChunkedRun::share_evenly(int64_t workers) {
+void ChunkedRun::share_evenly(int64_t workers, int64_t most) {
   int64_t first = next_.load(std::memory_order_relaxed);
   shares_.reset(new (std::nothrow) Share[workers]);
   if (shares_ == nullptr) return;
   share_count_ = workers;
+  most_at_once_ = most;
   for (int64_t k = 0; k < workers; ++k) {
     shares_[k].next.store(std::max(k * chunks_ / workers, first), std::memory_order_relaxed);
     shares_[k].end = (k + 1) * chunks_ / workers;
   }
 }
 
-int64_t ChunkedRun::claimed_of_shares(int64_t worker) {
+ChunkedRun::Chunks ChunkedRun::claimed_of_shares(int64_t worker) {
   for (int64_t k = 0; k < share_count_; ++k) {
     Share& share = shares_[(worker + k) % share_count_];
-    int64_t index = share.next.fetch_add(1, std::memory_order_relaxed);
-    if (index < share.end) return index;
+    int64_t left = share.end - share.next.load(std::memory_order_relaxed);
+    int64_t count = std::clamp((left + 1) / 2, int64_t{1}, most_at_once_);
+    int64_t first = share.next.fetch_add(count, std::memory_order_relaxed);
+    if (first < share.end) return {first, std::min(first + count, share.end)};
   }
-  return chunks_;
+  return {chunks_, chunks_};
 }
 
 bool ChunkedRun::claim(int64_t worker) {
-  int64_t index = shares_ != nullptr ? claimed_of_shares(worker)
-                                     : next_.fetch_add(1, std::memory_order_relaxed);
-  if (index >= chunks_) return false;
-  run_chunk(index, worker);
-  done_.fetch_add(1, std::memory_order_release);
+  Chunks chunks{};
+  if (shares_ != nullptr) {
+    chunks = claimed_of_shares(worker);
+  } else {
+    chunks.first = next_.fetch_add(1, std::memory_order_relaxed);
+    chunks.end = chunks.first + 1;
+  }
+  if (chunks.first >= chunks_) return false;
+  run_chunks(chunks, worker);
+  done_.fetch_add(chunks.end - chunks.first, std::memory_order_release);
   return true;
 }
 
-void ChunkedRun::run_chunk(int64_t index, int64_t) {
-  auto [begin, end] = points_of(index);
+void ChunkedRun::run_chunks(Chunks chunks, int64_t) {
+  auto [begin, end] = points_of(chunks);
   run_kernel(block_, *grid_, begin, end);
 }
 

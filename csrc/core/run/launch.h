@@ -41,16 +41,24 @@ class ChunkedRun {
   /// Gives each of `workers` threads a range of the chunks. It claims those first, and what others
   /// have left of theirs afterwards: in launches over the same arrays, one after the other, a
   /// processor finds its part in its own cache. At most one chunk, the first, may have been
-  /// claimed.
-  void share_evenly(int64_t workers);
+  /// claimed. From then on, half of a range that is left is claimed at once, at most `most` chunks:
+  /// few calls of the kernel, which may prepare something for all its rows, and small ends.
+  void share_evenly(int64_t workers, int64_t most);
   /// Returns once every chunk has finished, wherever it runs.
   void wait() const;
 
   int64_t chunks() const { return chunks_; }
 
  protected:
-  /// Runs chunk `index`; `worker` is 0 on the thread that launched, and a number per helper.
-  virtual void run_chunk(int64_t index, int64_t worker);
+  /// Adjacent chunks, from `first` to before `end`.
+  struct Chunks {
+    int64_t first;
+    int64_t end;
+  };
+
+  /// Runs `chunks`, only one if they are not shared evenly; `worker` is 0 on the thread that
+  /// launched, and a number per helper.
+  virtual void run_chunks(Chunks chunks, int64_t worker);
 
   /// Admits helpers up to worker `count - 1` only.
   void limit_workers(int64_t count) { max_workers_ = count; }
@@ -63,9 +71,9 @@ class ChunkedRun {
   const Grid& grid() const { return *grid_; }
   int64_t total() const { return total_; }
   int64_t chunk_points() const { return chunk_; }
-  /// The first point of chunk `index`, and the one past its last.
-  std::pair<int64_t, int64_t> points_of(int64_t index) const {
-    return {index * chunk_, std::min((index + 1) * chunk_, total_)};
+  /// The first point of `chunks`, and the one past their last.
+  std::pair<int64_t, int64_t> points_of(Chunks chunks) const {
+    return {chunks.first * chunk_, std::min(chunks.end * chunk_, total_)};
   }
 
  private:
@@ -76,8 +84,8 @@ class ChunkedRun {
   };
 
   bool claim(int64_t worker);
-  /// A chunk that nobody has claimed; `chunks_` if there is none.
-  int64_t claimed_of_shares(int64_t worker);
+  /// Chunks that nobody has claimed; none if there are none.
+  Chunks claimed_of_shares(int64_t worker);
 
   const KernelFn fn_;
   const void* const block_;
@@ -91,6 +99,7 @@ class ChunkedRun {
   alignas(64) std::atomic<int64_t> done_{0};
   std::unique_ptr<Share[]> shares_;
   int64_t share_count_ = 0;
+  int64_t most_at_once_ = 1;
 };
 
 /// Where helper threads join a run while it is open.

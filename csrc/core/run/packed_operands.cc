@@ -86,8 +86,8 @@ class CopyRun final : public ChunkedRun {
         row_bytes_(static_cast<int64_t>(source.size_bytes()) / source.shape[0]) {}
 
  private:
-  void run_chunk(int64_t index, int64_t) override {
-    auto [begin, end] = points_of(index);
+  void run_chunks(Chunks chunks, int64_t) override {
+    auto [begin, end] = points_of(chunks);
     ArrayView part = source_;
     part.data = static_cast<std::byte*>(source_.data) + begin * source_.stride_bytes[0];
     part.shape[0] = end - begin;
