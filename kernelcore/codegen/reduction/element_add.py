@@ -24,6 +24,10 @@ from kernelcore.language.types import Scalar, float64
 _AddOne = Callable[[Emitter, Scalar, str, str], None]
 # No gang has more lanes.
 MAX_LANES = 64
+# Processors that predict which store a load of an integer reads from (Zen) are wrong all the time
+# where many additions follow each other in code; they are made in a loop, some at a time
+# (docs/decisions/285).
+MOST_INTEGERS_IN_A_ROW, INTEGERS_AT_ONCE = 8, 4
 # The log of functions that append to one.
 _LOG = "%log"
 
@@ -78,6 +82,25 @@ def add_together(
 def add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
     """``add_alone`` for every active lane, in the order of lanes, by a call."""
     call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
+
+
+def add_lanes_in_turn(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
+    """``add_alone`` for every lane, in the order of lanes, in a loop."""
+    ty = LLVM_TYPES[dtype.name]
+    pointers, numbers = in_frame(e, "ptr", addresses), in_frame(e, ty, values)
+    before, head, done = e.block, e.label("lanes"), e.label("lanes_done")
+    e.jump_into(head)
+    first = e.phi("i64", ("0", before))
+    for k in range(INTEGERS_AT_ONCE):
+        lane = e.op(f"add nuw nsw i64 {first}, {k}")
+        address = e.op(f"load ptr, ptr {e.op(f'getelementptr ptr, ptr {pointers}, i64 {lane}')}")
+        value = e.op(f"load {ty}, ptr {e.op(f'getelementptr {ty}, ptr {numbers}, i64 {lane}')}")
+        with e.at(1):
+            add_alone(e, dtype, address, value)
+    following = e.op(f"add nuw nsw i64 {first}, {INTEGERS_AT_ONCE}")
+    e.add_edge(first, following, e.block)
+    e.branch(e.op(f"icmp ult i64 {following}, {e.gang}"), head, done)
+    e.start_block(done)
 
 
 def add_lanes_together(e: Emitter, log: str, dtype: Scalar, addresses: str, values: str) -> None:
