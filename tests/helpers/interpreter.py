@@ -6,7 +6,7 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,8 +47,7 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
     """
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
-    rows = dims[-2] if len(dims) > 1 else 1
-    compiler = _Compiler(point, loops_in_parts(func), rows)
+    compiler = _Compiler(point, loops_in_parts(func), dims[-2] if len(dims) > 1 else 1)
     body, env = compiler.region(func.body), _bind(func, args)
     with np.errstate(all="ignore"):
         for index in np.ndindex(dims) if points is None else points:
@@ -325,15 +324,13 @@ class _Compiler:
     def _for(self, eqn: Eqn) -> Step:
         outs, (body,) = eqn.outputs, eqn.regions
         run, (index, *carried) = self.region(body), body.params
-        assert isinstance(index.type, Scalar)
-        make = index.type.numpy.type
+        make = cast("Scalar", index.type).numpy.type
         bounds, init = _reads(eqn.inputs[:3]), _reads(eqn.inputs[3:])
 
         def step(env: Env) -> None:
             start, stop, stride = (int(get(env)) for get in bounds)
             trips = trip_count(start, stop, stride)
-            values = [get(env) for get in init]
-            kept = kept_by(self._in_parts.get(eqn), values, trips, self._rows)
+            kept = kept_by(self._in_parts.get(eqn), [get(env) for get in init], trips, self._rows)
             for k in range(trips):
                 env[index] = make(start + k * stride)
                 env.update(zip(carried, kept.before(k), strict=True))
