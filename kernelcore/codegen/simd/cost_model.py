@@ -157,9 +157,10 @@ def best_gang(func: Func, float_lanes: int) -> int:
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
-    # Rows share what they load, registers of a row do not.
+    # Rows share what they load, registers of a row do not; but these are added up before lanes are.
     registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
-    if registers * rows_per_tile(func, lanes * registers, float_lanes) >= TILE_ROWS[0]:
+    adds = any(e.op.kind is OpKind.ATOMIC_ADD for part in bodies for e in part)
+    if not adds and registers * rows_per_tile(func, lanes * registers, float_lanes) >= TILE_ROWS[0]:
         return lanes * registers
     return lanes * _registers(eqns, bodies, strides, scattered)
 
