@@ -27,6 +27,8 @@ constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
+// Chunks that a thread of several claims at once: what the first chunk took says little of others.
+constexpr int64_t kMostAtOnce = 4;
 
 // A run of few points is shared where these take long, a chunk of a multiple of these points for
 // each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
@@ -139,7 +141,7 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   int64_t pieces = rest_ns / kLongNs + 1;
   int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
-    chunked.share_evenly(threads, most);
+    chunked.share_evenly(threads, std::min(most, kMostAtOnce));
     executor.run(chunked);
   } else {
     chunked.claim_rest(most);

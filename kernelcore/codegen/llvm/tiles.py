@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
-from kernelcore.codegen.analysis.panels import Panel, panel_loads
+from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, Panel, panel_loads
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
@@ -76,6 +76,9 @@ def tile_of(
     if in_panels:
         in_order = e.op(f"xor i1 {any_long(e, func, in_panels)}, true")
         is_possible = e.op(f"and i1 {is_possible}, {in_order}")
+        # A single row may store to what it reads; of several, none may read what another stores.
+        many = e.op(f"icmp uge i64 {e.grid_rows}, {LEAST_ROWS_TRANSPOSED}")
+        is_possible = e.op(f"and i1 {is_possible}, {many}")
     assert e.accumulation is not None
     for is_shared in e.accumulation.shared.values():
         is_alone = e.op(f"xor i1 {is_shared}, true")

@@ -62,7 +62,9 @@ def _transposed(
     panels: list[Panel] = []
     for stream in streams:
         row_bytes = e.gang * array_type(stream.eqns[0]).dtype.size_bytes
-        slot = e.slot(f"[{most * row_bytes} x i8], align {memory.CACHE_LINE_BYTES}")
+        # A block is stored whole, also the last one.
+        room = -(-most // BLOCK) * BLOCK * row_bytes
+        slot = e.slot(f"[{room} x i8], align {memory.CACHE_LINE_BYTES}")
         panels.append(Panel(stream.eqns, slot, str(row_bytes)))
     before, head, block, done = e.block, e.label("panel"), e.label("transpose"), e.label("copied")
     e.jump_into(head)
