@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <cstdio>
 #include <limits>
-#include <sstream>
 #include <thread>
 
 #include "core/run/pool.h"
@@ -16,23 +15,37 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+/// What a file holds; empty if it cannot be read. C++ streams crash here where this module links
+/// libstdc++ statically into a process that has another: their facets have numbers of both.
+std::string contents(const std::string& path) {
+  std::string text;
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return text;
+  char part[4096];
+  while (size_t size = std::fread(part, 1, sizeof part, file)) text.append(part, size);
+  std::fclose(file);
+  return text;
+}
+
+double processors(long long quota, long long period) {
+  bool is_limit = quota > 0 && period > 0;
+  return is_limit ? static_cast<double>(quota) / static_cast<double>(period) : kNoLimit;
+}
+
 /// "max 100000" or "150000 100000", as version 2 writes it.
 double read_v2(const std::string& folder) {
-  std::ifstream file(folder + "/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return kNoLimit;
-  double time = 0;
-  return std::istringstream(quota) >> time ? time / period : kNoLimit;
+  long long quota = 0;
+  long long period = 0;
+  std::sscanf(contents(folder + "/cpu.max").c_str(), "%lld %lld", &quota, &period);
+  return processors(quota, period);
 }
 
 double read_v1(const std::string& folder) {
-  double quota = -1;
-  double period = 0;
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
-  std::ifstream period_file(folder + "/cpu.cfs_period_us");
-  if (!(quota_file >> quota) || !(period_file >> period)) return kNoLimit;
-  return quota > 0 && period > 0 ? quota / period : kNoLimit;
+  long long quota = 0;
+  long long period = 0;
+  std::sscanf(contents(folder + "/cpu.cfs_quota_us").c_str(), "%lld", &quota);
+  std::sscanf(contents(folder + "/cpu.cfs_period_us").c_str(), "%lld", &period);
+  return processors(quota, period);
 }
 
 /// The least limit of group `path` and the groups around it; in a container `path` may be unknown.
@@ -51,9 +64,11 @@ double least_limit(const std::string& mount, std::string path, Read read) {
 
 int cgroup_cpus(const std::string& root) {
   std::string mount = root + "/sys/fs/cgroup";
-  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string groups = contents(root + "/proc/self/cgroup");
   double least = kNoLimit;
-  for (std::string line; std::getline(groups, line);) {
+  for (size_t start = 0, end = 0; start < groups.size(); start = end + 1) {
+    end = std::min(groups.find('\n', start), groups.size());
+    std::string line = groups.substr(start, end - start);
     // number:controllers:path, without controllers in version 2
     size_t first = line.find(':');
     size_t second = first == std::string::npos ? first : line.find(':', first + 1);
