@@ -1,0 +1,53 @@
+"""Rows that all rows of the grid read, at the limits of what is transposed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+
+
+@pytest.mark.parametrize("columns", [1360, 1361, 1364, 1365, 1366])
+def test_several_arrays_fill_the_panels(columns: int) -> None:
+    @kc.kernel
+    def product(
+        a: kc.array(kc.float32, 2),
+        p: kc.array(kc.float32, 2),
+        q: kc.array(kc.float32, 2),
+        r: kc.array(kc.float32, 2),
+        y: kc.array(kc.float32, 2),
+    ):
+        b, i = kc.tid()
+        total = kc.float32(0.0)
+        for k in range(a.shape[1]):
+            total += a[b, k] * (p[i, k] * q[i, k] + r[i, k])
+        y[b, i] = total
+
+    rng = np.random.default_rng(columns)
+    a, p, q, r = (rng.integers(0, 3, (33, columns)).astype(np.float32) for _ in range(4))
+    found = np.empty((33, 33), np.float32)
+    kc.launch(product, dim=found.shape, inputs=[a, p, q, r, found])
+    # Sums of these integers are exact in any order.
+    np.testing.assert_array_equal(found, a @ (p * q + r).T)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_thread_finds_what_it_stored_where_rows_are_shared(rows: int) -> None:
+    @kc.kernel
+    def twice(w: kc.array(kc.float32, 2), z: kc.array(kc.float32, 3), y: kc.array(kc.float32, 2)):
+        b, i = kc.tid()
+        z[b, i, 0] = w[i, 0] + 1.0
+        total = kc.float32(0.0)
+        for k in range(w.shape[1]):
+            total += w[i, k]
+        y[b, i] = total
+
+    w = np.arange(64 * 40, dtype=np.float32).reshape(64, 40)
+    z: Any = w[None] if rows == 1 else np.zeros((rows, 64, 40), np.float32)
+    wanted = w.sum(axis=1) + (1 if rows == 1 else 0)
+    found = np.empty((rows, 64), np.float32)
+    kc.launch(twice, dim=found.shape, inputs=[w, z, found])
+    np.testing.assert_array_equal(found, np.broadcast_to(wanted, found.shape))
