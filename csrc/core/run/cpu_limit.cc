@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// What a file holds; empty if it cannot be read. C++ streams crash here where this module links
-/// libstdc++ statically into a process that has another: their facets have numbers of both.
+/// What a file holds; empty if it cannot be read. C++ streams crashed here in a module that links
+/// libstdc++ statically.
 std::string contents(const std::string& path) {
   std::string text;
   std::FILE* file = std::fopen(path.c_str(), "re");
@@ -27,25 +27,20 @@ std::string contents(const std::string& path) {
   return text;
 }
 
-double processors(long long quota, long long period) {
+/// The limit of "150000 100000", time per period; none of "max 100000" and of what is incomplete.
+double limit_of(const std::string& text) {
+  long long quota = 0;
+  long long period = 0;
+  std::sscanf(text.c_str(), "%lld %lld", &quota, &period);
   bool is_limit = quota > 0 && period > 0;
   return is_limit ? static_cast<double>(quota) / static_cast<double>(period) : kNoLimit;
 }
 
-/// "max 100000" or "150000 100000", as version 2 writes it.
-double read_v2(const std::string& folder) {
-  long long quota = 0;
-  long long period = 0;
-  std::sscanf(contents(folder + "/cpu.max").c_str(), "%lld %lld", &quota, &period);
-  return processors(quota, period);
-}
+double read_v2(const std::string& folder) { return limit_of(contents(folder + "/cpu.max")); }
 
 double read_v1(const std::string& folder) {
-  long long quota = 0;
-  long long period = 0;
-  std::sscanf(contents(folder + "/cpu.cfs_quota_us").c_str(), "%lld", &quota);
-  std::sscanf(contents(folder + "/cpu.cfs_period_us").c_str(), "%lld", &period);
-  return processors(quota, period);
+  std::string quota = contents(folder + "/cpu.cfs_quota_us");
+  return limit_of(quota + " " + contents(folder + "/cpu.cfs_period_us"));
 }
 
 /// The least limit of group `path` and the groups around it; in a container `path` may be unknown.

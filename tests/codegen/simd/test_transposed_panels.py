@@ -35,19 +35,29 @@ def test_several_arrays_fill_the_panels(columns: int) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_thread_finds_what_it_stored_where_rows_are_shared(rows: int) -> None:
+@pytest.mark.parametrize("columns", [8, 40])
+def test_a_thread_finds_what_it_stored_where_rows_are_shared(rows: int, columns: int) -> None:
     @kc.kernel
-    def twice(w: kc.array(kc.float32, 2), z: kc.array(kc.float32, 3), y: kc.array(kc.float32, 2)):
+    def product(
+        w: kc.array(kc.float32, 2),
+        x: kc.array(kc.float32, 2),
+        z: kc.array(kc.float32, 3),
+        y: kc.array(kc.float32, 2),
+    ):
         b, i = kc.tid()
         z[b, i, 0] = w[i, 0] + 1.0
         total = kc.float32(0.0)
         for k in range(w.shape[1]):
-            total += w[i, k]
+            total += w[i, k] * x[b, k]
         y[b, i] = total
 
-    w = np.arange(64 * 40, dtype=np.float32).reshape(64, 40)
-    z: Any = w[None] if rows == 1 else np.zeros((rows, 64, 40), np.float32)
-    wanted = w.sum(axis=1) + (1 if rows == 1 else 0)
+    rng = np.random.default_rng(columns)
+    w = rng.integers(0, 9, (64, columns)).astype(np.float32)
+    x = rng.integers(1, 9, (rows, columns)).astype(np.float32)
+    z: Any = w[None] if rows == 1 else np.zeros((rows, 64, columns), np.float32)
+    wanted = x @ w.T
+    if rows == 1:
+        wanted += x[:, :1]
     found = np.empty((rows, 64), np.float32)
-    kc.launch(twice, dim=found.shape, inputs=[w, z, found])
-    np.testing.assert_array_equal(found, np.broadcast_to(wanted, found.shape))
+    kc.launch(product, dim=found.shape, inputs=[w, x, z, found])
+    np.testing.assert_array_equal(found, wanted)
