@@ -36,7 +36,9 @@ double limit_of(const std::string& text) {
   return is_limit ? static_cast<double>(quota) / static_cast<double>(period) : kNoLimit;
 }
 
-double read_v2(const std::string& folder) { return limit_of(contents(folder + "/cpu.max")); }
+double read_v2(const std::string& folder) {
+  return limit_of(contents(folder + "/cpu.max"));
+}
 
 double read_v1(const std::string& folder) {
   std::string quota = contents(folder + "/cpu.cfs_quota_us");
