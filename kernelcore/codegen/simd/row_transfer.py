@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from kernelcore.base.dataclass import dataclass
@@ -73,7 +73,7 @@ def transfer_function(what: Transfer, attributes: tuple[tuple[str, str], ...]) -
 def _emit_transfer(e: Emitter, what: Transfer) -> None:
     """The code of the function ``what``.
 
-    Of whole blocks, whose lanes are all active, nothing is masked: processors without registers for
+    Of whole blocks whose rows are all active, nothing is masked: processors without registers for
     masks take 12 cycles for a masked store of 32 bytes (docs/decisions/130).
     """
     rows = _addresses(e, what)
@@ -81,22 +81,29 @@ def _emit_transfer(e: Emitter, what: Transfer) -> None:
         columns = range(0, BLOCK, what.width)
         places = [_in_row(e, what, rows[k], at) for at in columns for k in range(e.gang)]
         _prefetch(e, what, places)
-    if what.has_mask:
-        _move_rows(e, what, rows, is_whole=False)
-        return
     whole, part, done = e.label("whole"), e.label("part"), e.label("moved")
-    e.branch(e.op(f"icmp eq i32 %size, {BLOCK}"), whole, part)
+    is_whole = e.op(f"icmp eq i32 %size, {BLOCK}")
+    if what.has_mask:
+        is_whole = e.op(f"and i1 {is_whole}, {e.op(f'icmp eq i{e.gang} %active, -1')}")
+    e.branch(is_whole, whole, part)
     e.start_block(whole)
-    _move_rows(e, what, rows, is_whole=True)
+    _move_rows(e, what, rows, lambda _: [None] * e.gang)
     e.jump(done)
     e.start_block(part)
-    _move_rows(e, what, rows, is_whole=False)
+    active = _active_rows(e) if what.has_mask else []
+    places = _places(e, rows, active) if active else rows
+    _move_rows(e, what, places, lambda column: _masks(e, what, column, active))
     e.jump(done)
     e.start_block(done)
 
 
-def _move_rows(e: Emitter, what: Transfer, rows: Sequence[str], *, is_whole: bool) -> None:
-    """Move the elements of ``%size`` iterations, or of ``BLOCK`` if the block ``is_whole``."""
+def _move_rows(
+    e: Emitter,
+    what: Transfer,
+    rows: Sequence[str],
+    masks_at: Callable[[int], Sequence[str | None]],
+) -> None:
+    """Move the elements of a block; ``masks_at`` gives the masks of its rows from a column on."""
     dtype, width, size_bytes = what.dtype, what.width, what.dtype.size_bytes
     element = memory.stored_type(dtype)
 
@@ -106,7 +113,7 @@ def _move_rows(e: Emitter, what: Transfer, rows: Sequence[str], *, is_whole: boo
         return f"ptr {memory.address_at(e, '%slot', offset)}, align {size_bytes}"
 
     for column in range(0, BLOCK, width):
-        masks = [None] * e.gang if is_whole else _masks(e, what, column)
+        masks = masks_at(column)
         for lane in range(0, e.gang, width):
             lanes, columns = range(lane, lane + width), range(column, column + width)
             places = {k: _in_row(e, what, rows[k], column) for k in lanes}
@@ -128,20 +135,42 @@ def _move_rows(e: Emitter, what: Transfer, rows: Sequence[str], *, is_whole: boo
                 e.effect(f"store <{width} x {element}> {values}, {in_slot(k, lane)}")
 
 
-def _masks(e: Emitter, what: Transfer, column: int) -> list[str | None]:
-    """Per lane, which of ``width`` elements from ``column`` on belong to the iterations."""
+def _masks(e: Emitter, what: Transfer, column: int, active: Sequence[str]) -> list[str]:
+    """Per row, which of ``width`` elements from ``column`` on belong to the iterations.
+
+    ``active`` says of each row whether it is, as i1; it is empty if all are.
+    """
     width = what.width
     numbers = ", ".join(f"i32 {_iteration(what, k)}" for k in range(column, column + width))
     wide = f"<{width} x i32>"
     first = e.op(f"insertelement {wide} poison, i32 %size, i64 0")
     sizes = e.op(f"shufflevector {wide} {first}, {wide} poison, {wide} zeroinitializer")
     mask = e.op(f"icmp ult {wide} <{numbers}>, {sizes}")
-    if not what.has_mask:
+    if not active:
         return [mask] * e.gang
-    active = e.op(f"bitcast i{e.gang} %active to <{e.gang} x i1>")
-    bits = [e.op(f"extractelement <{e.gang} x i1> {active}, i64 {k}") for k in range(e.gang)]
     kinds = f"<{width} x i1> {mask}, <{width} x i1> zeroinitializer"
-    return [e.op(f"select i1 {bit}, {kinds}") for bit in bits]
+    return [e.op(f"select i1 {is_active}, {kinds}") for is_active in active]
+
+
+def _active_rows(e: Emitter) -> list[str]:
+    """Whether each row is active, as i1; one of them is."""
+    active = e.op(f"bitcast i{e.gang} %active to <{e.gang} x i1>")
+    return [e.op(f"extractelement <{e.gang} x i1> {active}, i64 {k}") for k in range(e.gang)]
+
+
+def _places(e: Emitter, rows: Sequence[str], active: Sequence[str]) -> list[str]:
+    """The addresses of ``rows``, of inactive ones that of an active one.
+
+    An inactive row may have no memory. A masked load of nothing takes 0.5 us there
+    (docs/decisions/286).
+    """
+    (*others, one), (*are_active, _) = rows, active
+    for row, is_active in zip(others, are_active, strict=True):
+        one = e.op(f"select i1 {is_active}, ptr {row}, ptr {one}")
+    return [
+        e.op(f"select i1 {is_active}, ptr {row}, ptr {one}")
+        for row, is_active in zip(rows, active, strict=True)
+    ]
 
 
 def _iteration(what: Transfer, place: int) -> int:
