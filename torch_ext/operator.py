@@ -220,7 +220,7 @@ class TorchOperator:
         operation = self.operation
         if len(operation.grid) >= MAX_GRID_DIMS:
             return self.batch_in_turn(size, in_dims, args)
-        given = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        given = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
         for k in operation.owners():
             if k not in batched:
@@ -232,7 +232,7 @@ class TorchOperator:
 
     def batch_in_turn(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
         """A batch beyond the launch dimensions that a kernel can have: a call per instance."""
-        rows = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        rows = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
 
         def instance(index: int) -> list[Any]:
