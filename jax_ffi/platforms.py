@@ -74,6 +74,8 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     native.register_kernel(compiled.key, compiled.address)
     rows = np.array(operation.accumulated(), np.int64)
     attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
+    if rows_of_panels := operation.panel_rows():
+        attributes["panel_rows"] = np.int64(rows_of_panels)
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled.image), np.uint8)
     return Code(compiled.key, compiled.block_size, operation.parameter_slots(), attributes)

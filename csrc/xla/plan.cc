@@ -127,6 +127,9 @@ PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
   }
   descriptor.flush_denormals =
       find_any(attributes, "flush_denormals", XLA_FFI_AttrType_SCALAR) != nullptr;
+  if (find_any(attributes, "panel_rows", XLA_FFI_AttrType_SCALAR) != nullptr) {
+    descriptor.panel_rows = static_cast<int>(read_scalar(attributes, "panel_rows"));
+  }
   planned.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   descriptor.grid_rank = static_cast<int>(planned.grid.size());
   descriptor.validate();

@@ -9,6 +9,7 @@ from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.gathering import choose_detours
+from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
     Binding,
@@ -130,6 +131,7 @@ def describe_launch(
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
+        panel_rows=panel_rows(func),
     )
 
 

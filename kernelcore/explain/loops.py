@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import SrcLoc
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import (
     Dependence,
     VectorLoop,
@@ -22,7 +22,7 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
-from kernelcore.codegen.simd.loop_vectorize import INDEPENDENT_LANES, LOOP_LANES
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.row_transfer import BLOCK
 from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
 from kernelcore.ir.core import Eqn, Func
@@ -65,7 +65,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     strides = lane_strides(func) if strategy.gang > 1 else None
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences, in_parts = loop_dependences(func), loops_in_parts(func)
-    kept = choose_bodies(func, strategy.gang, strategy.tile_rows).kept
+    kept = choose_bodies(func, strategy.gang, strategy.tile_rows, strategy.tile_gang).kept
     roles = () if kept is None else ((_KEEPS, kept.keeping), (_TAKES, kept.taking))
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
@@ -93,7 +93,7 @@ def _along_rows(loop: BlockedLoop) -> str:
     if not loop.has_panels:
         return _BY_ROWS_IF_LONG
     return (
-        "all lanes of a gang iterate together, over rows that are transposed once for all rows of "
+        "all lanes of a gang iterate together, over rows that are transposed once for many rows of "
         f"the grid; in launches of fewer than {LEAST_ROWS_TRANSPOSED} rows, or with more than "
         f"{loop.by_rows.most_in_panels} iterations, {_BY_ROWS_IF_LONG}"
     )

@@ -223,7 +223,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     if other is not None and is_along_other:
         func = other.func
     strategy = choose_strategy(func, host())
-    bodies = choose_bodies(func, strategy.gang, strategy.tile_rows)
+    bodies = choose_bodies(func, strategy.gang, strategy.tile_rows, strategy.tile_gang)
     middle = None if bodies.middle is None else bodies.middle.func
     along = lane_strides_of(func, strategy)
     work = work_of(func, flat)
@@ -304,7 +304,8 @@ def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
     if found.eqns:
         return f"{found.eqns} equations would take LLVM long to compile as vectors"
     places = sorted({e.loc.line for e in found.scattered if e.loc})
-    lines = f" (line{'s' * (len(places) > 1)} {', '.join(map(str, places))})" if places else ""
+    noun = "line" if len(places) == 1 else "lines"
+    lines = f" ({noun} {', '.join(map(str, places))})" if places else ""
     apart = f"elements that lanes would access one by one{lines}"
     if found.loop is not None:
         return f"iterations of {_quoted(found.loop, source)} access neighbours, threads {apart}"

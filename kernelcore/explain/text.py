@@ -60,7 +60,10 @@ def _bodies(e: Explanation) -> Iterator[str]:
     if e.strategy.gang == 1:
         return
     if e.strategy.tile_rows > 1:
-        yield f"{e.strategy.tile_rows} rows of the grid run together, which share what they load"
+        yield (
+            f"{e.strategy.tile_rows} rows of the grid run together, in gangs of "
+            f"{e.strategy.tile_gang} threads, which share what they load"
+        )
     if e.bodies.collapse_limit:
         yield f"rows shorter than {e.bodies.collapse_limit} gangs are joined"
     if e.bodies.middle is not None:

@@ -26,7 +26,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.simd import gathering
-from kernelcore.codegen.simd.cost_model import outer_loops
+from kernelcore.codegen.simd.cost_model import adds, outer_loops
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
@@ -84,7 +84,8 @@ def form_of(func: Func, seed: int) -> VectorStrategy | None:
     lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
     rows = rng.choice((1, 2, 4, 8)) if lanes > 1 and can_tile_rows(func) else 1
     masked = rng.choice((1, 1, 4, NO_MASKS))
-    return VectorStrategy(lanes, 1, rows, masked, gathers=rng.random() < 0.5)
+    narrow = rng.choice((0, LANES[1])) if rows > 1 and lanes > LANES[1] and not adds(func) else 0
+    return VectorStrategy(lanes, 1, rows, masked, gathers=rng.random() < 0.5, tile_lanes=narrow)
 
 
 def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None:

@@ -26,7 +26,8 @@ from tests.helpers.kernel_harness import copies, launch, unoptimised
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 # What a loop reads: of the row of the grid, of the row that belongs to the lane, of neither.
-_OWN, _SHARED, _OTHERS = ("a[i, k]", "w[i]"), ("b[j, k]", "c[j, k]"), ("d[k]", "bias[j]")
+_OWN, _SHARED = ("a[i, k]", "w[i]"), ("b[j, k]", "c[j, k]")
+_OTHERS = ("d[k]", "bias[j]", "e[k, j]")
 _RANGES = ("n", "1, n", "n - 1, -1, -1", "0, n, 2", "n - 2, 0, -1")
 
 
@@ -54,7 +55,7 @@ class Program:
         types = {"d": 1, "w": 1, "bias": 1}
         params = [
             f"{name}: kc.array(kc.{self.real}, {types.get(name, 2)})"
-            for name in ("a", "b", "c", "d", "w", "bias", "y")
+            for name in ("a", "b", "c", "d", "e", "w", "bias", "y")
         ]
         lines = [
             "@kc.kernel",
@@ -96,6 +97,7 @@ def arguments(program: Program, func: Func) -> list[np.ndarray]:
         "b": (columns, program.width),
         "c": (columns, program.width),
         "d": (program.width,),
+        "e": (program.width, columns),
         "w": (rows,),
         "bias": (columns,),
         "y": (rows, columns),
@@ -122,9 +124,10 @@ def test_tiles_over_transposed_rows_have_the_bits_of_the_interpreter(shard: int)
         cut = rng.randint(0, points)
         gang, least = rng.choice((1, 4, 16, 64)), rng.choice((1, 1, 4, NO_MASKS))
         rows = rng.choice((1, 2, 4, 8)) if gang > 1 and can_tile_rows(func) else 1
-        chunks = [(0, cut), (cut, points)]
+        chunks, narrow = [(0, cut), (cut, points)], rng.choice((0, 4)) if gang > 4 else 0
+        form = (gang, 1, rows, least, 0, False, narrow)
         with unoptimised():
-            status = launch(func, found, program.grid, chunks, gang, 1, rows, least)
+            status = launch(func, found, program.grid, chunks, *form)
         assert status == abi.STATUS_OK
         for param, a, b in zip(func.params, found, wanted, strict=True):
             assert isinstance(param.type, ArrayType)

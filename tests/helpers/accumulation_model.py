@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 INLINE_POINTS, MAX_CHUNK_POINTS, TARGET_CHUNKS, PARTIAL_SUMS = 256, 16384, 64, 64
-ROWS_OF_BAND, FEWEST_POINTS_OF_ROW, MOST_GROWTH = 8, 64, 4
+TILE_ROWS, FEWEST_POINTS_OF_ROW, MOST_GROWTH = 8, 64, 4
 MAX_SECTIONS, FEWEST_CHUNKS, ADDITIONS_PER_ELEMENT = 8, 4, 8
 
 
@@ -17,7 +17,7 @@ def chunks(total: int, row: int = 1) -> Iterator[tuple[int, int]]:
     if total > INLINE_POINTS:
         even = -(-total // TARGET_CHUNKS)
         size = min(max(-(-even // 64) * 64, INLINE_POINTS), MAX_CHUNK_POINTS)
-        band = ROWS_OF_BAND * row
+        band = TILE_ROWS * row
         if row >= FEWEST_POINTS_OF_ROW and band <= MOST_GROWTH * size:
             size = -(-size // band) * band
     for begin in range(0, total, size):

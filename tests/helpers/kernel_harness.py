@@ -66,6 +66,7 @@ def launch(
     least_masked_bytes: int = 1,
     packed_bytes: int = 0,
     gathers: bool = False,
+    tile_lanes: int = 0,
     *,
     in_order: bool = False,
 ) -> int:
@@ -79,8 +80,8 @@ def launch(
         return gpu.run(func, args, dims, chunks=chunks, order=order)
     form = None
     if lanes is not None:
-        masked = least_masked_bytes
-        form = VectorStrategy(lanes, loop_lanes, tile_rows, masked, packed_bytes, gathers)
+        masked, tile = least_masked_bytes, (tile_rows, tile_lanes)
+        form = VectorStrategy(lanes, loop_lanes, tile[0], masked, packed_bytes, gathers, tile[1])
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank

@@ -248,7 +248,8 @@ void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std:
               redirected(target.view, part, copies + target.copy_offset));
 }
 
-// Ignores which chunk: they are claimed from the sequences.
+// Ignores which chunk: they are claimed from the sequences, one at a time. Such runs are never
+// shared evenly, as claims of several chunks would count them without running them.
 void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
   auto [sequence, index] = sequences_.claim(!is_shared_);
   Grid seen = grid();
@@ -269,7 +270,7 @@ void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
   std::memcpy(block_copy.data(), block(), block_bytes_);
   std::byte* own_copies = copies_of(worker);
-  auto [begin, end] = points_of({index, index + 1});
+  auto [begin, end] = points_of(index);
   int64_t rest = head_end(index);
   for (size_t k = 0; k < targets_.size(); ++k) {
     const Target& target = targets_[k];
@@ -306,7 +307,7 @@ AccumulatingRun::PendingChunk& AccumulatingRun::pending_of(const CommitSequence&
 
 /// The end of the points of chunk `index` that add to copies of windows.
 int64_t AccumulatingRun::head_end(int64_t index) const {
-  auto [begin, end] = points_of({index, index + 1});
+  auto [begin, end] = points_of(index);
   if (!has_heads_ || index == 0) return end;
   return std::min(first_apart(grid(), begin, window_rows_), end);
 }

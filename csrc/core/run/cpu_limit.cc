@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// What a file holds; empty if it cannot be read. C++ streams crashed here in a module that links
-/// libstdc++ statically.
+/// The contents of a file, empty if it cannot be read. Not by C++ streams, which crash where
+/// another copy of libstdc++ is loaded.
 std::string contents(const std::string& path) {
   std::string text;
   std::FILE* file = std::fopen(path.c_str(), "re");

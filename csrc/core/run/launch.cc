@@ -27,8 +27,11 @@ constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
-// Chunks that a thread of several claims at once: what the first chunk took says little of others.
+// A thread of several claims at most this many chunks at once: later ones may take longer than the
+// first, which was timed. Where calls of the kernel make panels for their rows, it claims more, and
+// not fewer than these rows, which take about as long as panels (docs/decisions/283).
 constexpr int64_t kMostAtOnce = 4;
+constexpr int64_t kPanelRows = 32;
 
 // A run of few points is shared where these take long, a chunk of a multiple of these points for
 // each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
@@ -118,7 +121,7 @@ void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch
   int64_t share = (launch.total + threads - 1) / threads;
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total,
                      rounded_up(share, kFewChunkPoints), descriptor.flush_denormals);
-  chunked.share_evenly(threads, chunked.chunks());
+  chunked.share_evenly(threads, 1, chunked.chunks());
   int64_t nanoseconds = nanoseconds_of([&] { executor.run(chunked); });
   note_few(descriptor, nanoseconds * threads, launch.total);
 }
@@ -130,18 +133,32 @@ int64_t timed_rest(ChunkedRun& chunked) {
   return rest_ns;
 }
 
+/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels of
+/// its own for few.
+int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
+  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
+  int64_t rows = launch.total / row;
+  if (rows < descriptor.panel_rows) return chunk;
+  return rows <= 2 * descriptor.panel_rows ? launch.total : rounded_up(chunk, kTileRows * row);
+}
+
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                  Executor& executor) {
   int64_t chunk = chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
+  bool has_panels = descriptor.panel_rows > 0;
+  if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals);
   int64_t rest_ns = timed_rest(chunked);
-  int64_t threads = std::min(executor.max_threads(), chunked.chunks());
+  int64_t threads = std::min(executor.max_threads(), chunked.chunks() - 1);
   // Runs are interrupted between calls of the kernel.
   int64_t pieces = rest_ns / kLongNs + 1;
   int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
-    chunked.share_evenly(threads, std::min(most, kMostAtOnce));
+    int64_t row = launch.grid.dims[std::max(descriptor.grid_rank - 1, 0)];
+    int64_t least = has_panels ? (kPanelRows * row + chunk - 1) / chunk : 1;
+    if (!has_panels) most = std::min(most, kMostAtOnce);
+    chunked.share_evenly(threads, std::min(least, most), most);
     executor.run(chunked);
   } else {
     chunked.claim_rest(most);
@@ -208,11 +225,12 @@ void ChunkedRun::claim_rest(int64_t at_once) {
   next_.store(chunks_, std::memory_order_relaxed);
 }
 
-void ChunkedRun::share_evenly(int64_t workers, int64_t most) {
+void ChunkedRun::share_evenly(int64_t workers, int64_t least, int64_t most) {
   int64_t first = next_.load(std::memory_order_relaxed);
   shares_.reset(new (std::nothrow) Share[workers]);
   if (shares_ == nullptr) return;
   share_count_ = workers;
+  least_at_once_ = least;
   most_at_once_ = most;
   for (int64_t k = 0; k < workers; ++k) {
     shares_[k].next.store(std::max(k * chunks_ / workers, first), std::memory_order_relaxed);
@@ -224,7 +242,7 @@ ChunkedRun::Chunks ChunkedRun::claimed_of_shares(int64_t worker) {
   for (int64_t k = 0; k < share_count_; ++k) {
     Share& share = shares_[(worker + k) % share_count_];
     int64_t left = share.end - share.next.load(std::memory_order_relaxed);
-    int64_t count = std::clamp((left + 1) / 2, int64_t{1}, most_at_once_);
+    int64_t count = std::clamp((left + 1) / 2, least_at_once_, most_at_once_);
     int64_t first = share.next.fetch_add(count, std::memory_order_relaxed);
     if (first < share.end) return {first, std::min(first + count, share.end)};
   }

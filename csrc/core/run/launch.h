@@ -41,9 +41,9 @@ class ChunkedRun {
   /// Gives each of `workers` threads a range of the chunks. It claims those first, and what others
   /// have left of theirs afterwards: in launches over the same arrays, one after the other, a
   /// processor finds its part in its own cache. At most one chunk, the first, may have been
-  /// claimed. From then on, half of a range that is left is claimed at once, at most `most` chunks:
-  /// few calls of the kernel, which may prepare something for all its rows, and small ends.
-  void share_evenly(int64_t workers, int64_t most);
+  /// claimed. A claim takes half of what is left of a range, `least` to `most` chunks: few calls,
+  /// each of which may copy panels for all its rows, and small ones at the end.
+  void share_evenly(int64_t workers, int64_t least, int64_t most);
   /// Returns once every chunk has finished, wherever it runs.
   void wait() const;
 
@@ -72,6 +72,9 @@ class ChunkedRun {
   int64_t total() const { return total_; }
   int64_t chunk_points() const { return chunk_; }
   /// The first point of `chunks`, and the one past their last.
+  std::pair<int64_t, int64_t> points_of(int64_t index) const {
+    return points_of(Chunks{index, index + 1});
+  }
   std::pair<int64_t, int64_t> points_of(Chunks chunks) const {
     return {chunks.first * chunk_, std::min(chunks.end * chunk_, total_)};
   }
@@ -84,7 +87,7 @@ class ChunkedRun {
   };
 
   bool claim(int64_t worker);
-  /// Chunks that nobody has claimed; none if there are none.
+  /// Claims the next chunks, of the worker's own range first; empty once all are claimed.
   Chunks claimed_of_shares(int64_t worker);
 
   const KernelFn fn_;
@@ -99,6 +102,7 @@ class ChunkedRun {
   alignas(64) std::atomic<int64_t> done_{0};
   std::unique_ptr<Share[]> shares_;
   int64_t share_count_ = 0;
+  int64_t least_at_once_ = 1;
   int64_t most_at_once_ = 1;
 };
 

@@ -19,6 +19,9 @@ from kernelcore.ir.walk import array_type, atoms_in, element_indices, walk_eqns,
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.collected_values import collecting
 
+# Iterations that run at a time, and share what does not depend on the index. Loops of fewer collect
+# in their order where others have parts, on every processor (docs/decisions/240, 256).
+INDEPENDENT_LANES = 32
 _KINDS = REPEATABLE | {OpKind.LOAD, OpKind.STORE, OpKind.IF, OpKind.FOR}
 
 
@@ -36,7 +39,9 @@ class IndependentLoop:
         apart: Pairs of arrays, one that the loop stores and another that it accesses, which must
             share no memory.
         is_ordered_if_short: Whether few iterations collect in their order, one after the other.
-        most_in_panels: Up to how many do in launches of many rows (``panels.py``), or 0.
+        most_in_panels: Up to how many iterations collect in their order in launches of
+            ``LEAST_ROWS_TRANSPOSED`` rows or more, whose tiles have panels (``panels.py``); 0
+            without panels.
         equal: Pairs that may be one array; there are none.
     """
 

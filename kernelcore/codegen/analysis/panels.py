@@ -22,10 +22,10 @@ from kernelcore.passes.access.accumulation_plan import defining_eqns, launch_val
 
 # Smaller elements are kept in another form in registers.
 LEAST_BITS = 32
-# The fewest rows of the grid that pay for a panel, and for one that is transposed; for up to how
-# many iterations all that a loop transposes has room. The order of its sums depends on the latter
-# two (docs/decisions/283).
-LEAST_ROWS = 32
+# The fewest rows below each other that pay for a copy (docs/decisions/281).
+LEAST_ROWS_COPIED = 32
+# The fewest rows of the grid that pay for transposing, and for how many iterations all transposed
+# panels of a kernel have room. The order of sums depends on both (docs/decisions/283).
 LEAST_ROWS_TRANSPOSED, MOST_TRANSPOSED = 16, 4096
 
 
@@ -83,7 +83,7 @@ def _is_row(eqn: Eqn, index: Var, strides: Strides) -> bool:
 def is_shared_by_rows(func: Func, eqn: Eqn, index: Var) -> bool:
     """Whether all rows of a tile load alike for ``eqn``, in a loop by ``index``.
 
-    Indices that are not ``index`` itself are known before the loop.
+    Only if its other indices are computed before the loop, without loads and without the row.
     """
     others = tuple(i for i in element_indices(eqn) if i is not index)
     makers = defining_eqns(func, others)

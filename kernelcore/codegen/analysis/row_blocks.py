@@ -13,7 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.reference import is_narrow, trip_count
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_elements
+from kernelcore.codegen.analysis.independent_loops import (
+    INDEPENDENT_LANES,
+    IndependentLoop,
+    independent_elements,
+)
 from kernelcore.codegen.analysis.panels import LEAST_BITS, MOST_TRANSPOSED, is_shared_by_rows
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
@@ -116,12 +120,14 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
         if blocked.is_ordered_if_short and not (loop in outermost and has_known_trips):
             made[loop] = replace(made[loop], by_rows=None)
     by_rows = {loop: blocked.by_rows for loop, blocked in made.items() if blocked.by_rows}
+    most = MOST_TRANSPOSED // max(sum(len(made[loop].streams) for loop in by_rows), 1)
+    # Loops of fewer than INDEPENDENT_LANES iterations always collect in order, in panels.
     if (
         by_rows
+        and most >= INDEPENDENT_LANES
         and can_tile_rows(func)
         and all(_is_panel(func, loop, made[loop]) for loop in by_rows)
     ):
-        most = MOST_TRANSPOSED // max(sum(len(made[loop].streams) for loop in by_rows), 1)
         for loop, rows in by_rows.items():
             made[loop] = replace(made[loop], by_rows=replace(rows, most_in_panels=most))
     return made

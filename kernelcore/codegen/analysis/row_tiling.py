@@ -27,6 +27,8 @@ from kernelcore.language.types import ArrayType, int32
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
 
+# A tile is one more body. Kernels of more equations take LLVM long enough without it.
+MAX_EQNS_OF_TILES = 200
 _WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 _WITHOUT_EFFECT = REPEATABLE | {OpKind.LOAD}
 
@@ -37,7 +39,7 @@ def can_tile_rows(func: Func) -> bool:
         return False
     strides = row_strides(func)
     eqns = list(walk_eqns(func.body))
-    if not all(_goes_along(eqn, strides) for eqn in eqns):
+    if len(eqns) > MAX_EQNS_OF_TILES or not all(_goes_along(eqn, strides) for eqn in eqns):
         return False
     added = [e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD]
     if not atoms_in(func.body).isdisjoint(e.out for e in added):

@@ -14,7 +14,8 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.gathered_sums import Bounds, GatheredSum, GatheredSums
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.simd.grid_loop import minimum, unravel
+from kernelcore.codegen.simd.gang_loop import minimum
+from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Region, Var
 from kernelcore.language.types import ArrayType, int32
 from kernelcore.passes.access.accumulation_plan import defining_eqns

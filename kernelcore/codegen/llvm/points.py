@@ -24,7 +24,8 @@ from kernelcore.codegen.llvm.tiles import tile_of
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
-from kernelcore.codegen.simd.grid_loop import Body, Middle, RowCode, emit_rows
+from kernelcore.codegen.simd.gang_loop import Body
+from kernelcore.codegen.simd.grid_loop import Middle, RowCode, emit_rows
 from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
@@ -70,11 +71,12 @@ def emit_points(
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
     loops = _without(loops, in_parts)
     blocked = _blocked(e, func, in_parts)
-    bodies = choose_bodies(func, e.gang, strategy.tile_rows)
+    bodies = choose_bodies(func, e.gang, strategy.tile_rows, strategy.tile_gang)
 
-    # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too.
     has_panels = e.gang > 1 and bool(in_parts)
     has_panels = has_panels and all(loop.most_in_panels for loop in in_parts.values())
+    # Where sums of long rows have parts, the tail alone makes them: it runs whole gangs, too. With
+    # panels, tiles run these rows.
     split = {
         eqn: loop
         for eqn, loop in in_parts.items()
@@ -99,14 +101,14 @@ def emit_points(
         is_packed = all_apart(e, is_packed, [bodies.kept])
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
-    tile = (
-        tile_of(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
-        if has_panels or (strategy.tile_rows > 1 and not in_parts)
-        else None
-    )
+    tile = None
+    if has_panels or (strategy.tile_rows > 1 and not in_parts):
+        with e.gangs_of(strategy.tile_gang):
+            tile = tile_of(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
-    # Few rows are outside of tiles.
-    leaves_gangs = "true" if tile is not None and tail is not None else any_long(e, func, split)
+    # Rows outside of tiles have gangs of their own only where those are wider.
+    takes_all = tile is not None and tail is not None and tile.gang == e.gang
+    leaves_gangs = "true" if takes_all else any_long(e, func, split)
     code = RowCode(
         general,
         bodies.general_lanes,

@@ -7,6 +7,7 @@ transpose for every row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
@@ -17,9 +18,10 @@ from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation
-from kernelcore.codegen.simd.grid_loop import Body, Tile
-from kernelcore.codegen.simd.panel_copies import make_panels, transposed_panels
+from kernelcore.codegen.simd.gang_loop import Body
+from kernelcore.codegen.simd.panel_copies import StripPanels, transposed_panels
 from kernelcore.codegen.simd.partial_sums import any_long
+from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 
@@ -71,12 +73,16 @@ def tile_of(
     alone = _rows(func, 1, in_panels) if in_panels and rows > 1 else None
     most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
     special = {*together.blocked, *together.transposed}
-    loads = panel_loads(together.func, together.strides, special)
+    # The last gang of a row is under a mask then, and other panels are read whole.
+    loads: Mapping[Eqn, Sequence[Eqn]] = {}
+    if not in_panels:
+        loads = panel_loads(together.func, together.strides, special)
     is_possible = is_packed
     if in_panels:
         in_order = e.op(f"xor i1 {any_long(e, func, in_panels)}, true")
         is_possible = e.op(f"and i1 {is_possible}, {in_order}")
-        # A single row may store to what it reads; of several, none may read what another stores.
+        # Panels are made before the rows run. Where there are several rows, none may read what
+        # another one stores, but a single row may store to what it reads itself.
         many = e.op(f"icmp uge i64 {e.grid_rows}, {LEAST_ROWS_TRANSPOSED}")
         is_possible = e.op(f"and i1 {is_possible}, {many}")
     assert e.accumulation is not None
@@ -85,15 +91,21 @@ def tile_of(
         is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
     facts, plan = e.facts, Accumulation(together.func)
 
-    def prepare(rows: str) -> None:
+    strips = _Strips(e, together, packed, plan, loads) if loads else None
+
+    def prepare() -> None:
+        if strips is not None:
+            e.panels = strips.panels.at_gang()
+            return
         e.bind_all(packed)
         with e.other_code(together.strides, facts, plan):
-            panels = make_panels(e, together.func, loads, rows)
-            panels |= transposed_panels(e, together.func, together.transposed, most)
+            panels = transposed_panels(e, together.func, together.transposed, most)
         e.panels = panels if alone is None else panels | _like(panels, together, alone)
 
     return Tile(
         rows,
+        e.gang,
+        strips,
         prepare,
         together.body(e, packed),
         is_possible,
@@ -101,6 +113,34 @@ def tile_of(
         bool(in_panels),
         None if alone is None else alone.body(e, packed),
     )
+
+
+class _Strips:
+    """The ``Strips`` of a tile with panels that are not transposed."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        tiled: _Rows,
+        packed: _Packed,
+        plan: Accumulation,
+        loads: Mapping[Eqn, Sequence[Eqn]],
+    ) -> None:
+        self.panels = StripPanels(e, tiled.func, loads)
+        self._e, self._tiled, self._packed = e, tiled, packed
+        self._facts, self._plan = e.facts, plan
+
+    def gangs(self) -> str:
+        with self._code():
+            return self.panels.gangs()
+
+    def copy(self, rows: str, gangs: str, last: str) -> None:
+        with self._code():
+            self.panels.copy(rows, gangs, last)
+
+    def _code(self) -> AbstractContextManager[None]:
+        self._e.bind_all(self._packed)
+        return self._e.other_code(self._tiled.strides, self._facts, self._plan)
 
 
 def _rows(func: Func, rows: int, in_panels: Mapping[Eqn, IndependentLoop]) -> _Rows:

@@ -20,10 +20,10 @@ from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction import stencil
 from kernelcore.codegen.reduction.accumulation import Accumulation, JoinedAdditions, PartialSums
 from kernelcore.codegen.reduction.element_add import (
-    MOST_INTEGERS_IN_A_ROW,
+    MOST_INTEGERS_UNROLLED,
     add_alone,
     add_lanes_alone,
-    add_lanes_in_turn,
+    add_lanes_in_loop,
     add_lanes_together,
     add_together,
     summed,
@@ -200,8 +200,8 @@ def _add_lanes_alone(e: Emitter, eqn: Eqn, where: vector_access.Site, value: str
         vector_access.store(e, where, total)
     elif eqn in e.accumulation.brief or e.mask is not None or is_narrow(where.dtype):
         add_lanes_alone(e, where.dtype, vector_access.pointers(e, where), value)
-    elif where.dtype.is_integer and e.gang > MOST_INTEGERS_IN_A_ROW:
-        add_lanes_in_turn(e, where.dtype, vector_access.pointers(e, where), value)
+    elif where.dtype.is_integer and e.gang > MOST_INTEGERS_UNROLLED:
+        add_lanes_in_loop(e, where.dtype, vector_access.pointers(e, where), value)
     else:
         ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
         for lane, address in enumerate(vector_access.lane_addresses(e, where)):

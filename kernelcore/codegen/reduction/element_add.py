@@ -24,10 +24,10 @@ from kernelcore.language.types import Scalar, float64
 _AddOne = Callable[[Emitter, Scalar, str, str], None]
 # No gang has more lanes.
 MAX_LANES = 64
-# Processors that predict which store a load of an integer reads from (Zen) are wrong all the time
+# Processors that predict which store a load of an integer reads from (Zen) are mostly wrong
 # where many additions follow each other in code; they are made in a loop, some at a time
 # (docs/decisions/285).
-MOST_INTEGERS_IN_A_ROW, INTEGERS_AT_ONCE = 8, 4
+MOST_INTEGERS_UNROLLED, INTEGERS_AT_ONCE = 8, 4
 # The log of functions that append to one.
 _LOG = "%log"
 
@@ -84,7 +84,7 @@ def add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> N
     call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
 
 
-def add_lanes_in_turn(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
+def add_lanes_in_loop(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
     """``add_alone`` for every lane, in the order of lanes, in a loop."""
     ty = LLVM_TYPES[dtype.name]
     pointers, numbers = in_frame(e, "ptr", addresses), in_frame(e, ty, values)

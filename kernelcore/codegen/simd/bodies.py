@@ -78,9 +78,15 @@ class Bodies:
         return self.tail_lanes > 0
 
 
-def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
-    """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
+def choose_bodies(func: Func, gang: int, tile_rows: int, tile_gang: int = 0) -> Bodies:
+    """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows.
+
+    Gangs of tiles have ``tile_gang`` threads, as the others if that is 0.
+    """
     bodies = _any_place(func, gang, tile_rows)
+    if bodies.tail_lanes == gang and tile_gang:
+        # Rows may be too short for a gang, not for that of a tile.
+        bodies = replace(bodies, tail_lanes=tile_gang)
     if gang > 1 and tile_rows == 1:
         bodies = _for_long_rows(func, gang, bodies)
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
@@ -105,9 +111,10 @@ def gaining_middle(func: Func) -> DenseMiddle | None:
 def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
     """``bodies`` with the tail that runs whole gangs, too, where rows are long."""
     blocked = blocked_loops(func, lane_strides(func))
-    if not any(loop.is_ordered_if_short for loop in blocked.values()):
-        return bodies
-    if any(loop.has_panels for loop in blocked.values()):
+    # Where rows are in panels, tiles run the long ones.
+    if any(loop.has_panels for loop in blocked.values()) or not any(
+        loop.is_ordered_if_short for loop in blocked.values()
+    ):
         return bodies
     suits_one = _suits_one(func, blocked)
     if _needs_tail(func, list(walk_eqns(func.body))):

@@ -31,6 +31,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
     integer_quotients,
     slow_instructions,
 )
+from kernelcore.codegen.reduction.element_add import MAX_LANES
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
@@ -67,6 +68,8 @@ LEAST_ROWS = 8
 # takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
+# Registers per value of rows that are no tile, where there are 32 and where there are 16.
+REGISTERS_ALONE, FEW_REGISTERS_ALONE = 8, 4
 FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
 # Instructions on shared values that the passes for straight kernels may leave in every gang, or in
 # every thread, and the cost of an index there.
@@ -157,11 +160,10 @@ def best_gang(func: Func, float_lanes: int) -> int:
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
-    # Rows share what they load, registers of a row do not; but these are added up before lanes are.
-    registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
-    adds = any(e.op.kind is OpKind.ATOMIC_ADD for part in bodies for e in part)
-    if not adds and registers * rows_per_tile(func, lanes * registers, float_lanes) >= TILE_ROWS[0]:
-        return lanes * registers
+    if _narrow_tile(func, float_lanes) is not None:
+        # Rows alone read as long parts of the rows of an array as they can.
+        has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
+        return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
     return lanes * _registers(eqns, bodies, strides, scattered)
 
 
@@ -228,6 +230,35 @@ def packs(func: Func, register_bytes: int) -> Packing:
     return packing(func, register_bytes, cost)
 
 
+def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
+    """Rows that gangs of ``func`` run together, 1 for none, and how many threads are a gang there.
+
+    ``gang`` threads are one where rows run alone.
+    """
+    narrow = _narrow_tile(func, float_lanes)
+    if narrow is None or narrow[1] > gang:
+        return rows_per_tile(func, gang, float_lanes), gang
+    return narrow
+
+
+def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
+    """As many rows as possible of few registers, and how many threads these have.
+
+    More rows share what they load, more registers of a row do not. None if there are fewer rows, or
+    if ``func`` adds: all gangs have one size then, as each adds up what its threads add.
+    """
+    is_64_bit = _is_mostly_64_bit(list(walk_eqns(func.body)), lane_strides(func))
+    lanes = float_lanes // (2 if is_64_bit else 1)
+    registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
+    rows = 1 if adds(func) else rows_per_tile(func, lanes * registers, float_lanes)
+    return (rows, lanes * registers) if registers * rows >= TILE_ROWS[0] else None
+
+
+def adds(func: Func) -> bool:
+    """Whether ``func`` adds to elements."""
+    return any(e.op.kind is OpKind.ATOMIC_ADD for e in walk_eqns(func.body))
+
+
 def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     """Rows that gangs of ``gang`` threads run together: as many as registers hold, 1 for none.
 
@@ -235,7 +266,7 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     """
     eqns = list(walk_eqns(func.body))
     loops = _innermost_loops(eqns)
-    if not loops or len(eqns) > MAX_EQNS_OF_MANY_BODIES or not can_tile_rows(func):
+    if not loops or not can_tile_rows(func):
         return 1
     along, across, used, carried = lane_strides(func), row_strides(func), 1, 0
     in_rows = (loop.by_rows for loop in blocked_loops(func, along).values())

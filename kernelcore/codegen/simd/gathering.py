@@ -8,7 +8,7 @@ from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sum
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm.instruction_cost import SLOW
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import is_dense, moving_axes, rows_per_tile, work_in
+from kernelcore.codegen.simd.cost_model import best_tile, is_dense, moving_axes, work_in
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.ir.core import Eqn, Func
@@ -72,7 +72,8 @@ def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
     found, most = choose_strategy(func, host), MOST_REGISTERS * host.float_lanes
     if found.gang <= most or not adds_in_order(func):
         return found
-    return replace(found, gang=most, tile_rows=rows_per_tile(func, most, host.float_lanes))
+    rows, lanes = best_tile(func, most, host.float_lanes)
+    return replace(found, gang=most, tile_rows=rows, tile_lanes=lanes)
 
 
 def _is_better(one: Func, other: Func) -> bool:

@@ -8,39 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
-
-Body = Callable[[], None]
-# Tiles of as many times their rows go down one column of gangs before they go on along the row:
-# what the rows share, a strip of an array that is as wide as a gang, stays in the second cache
-# (docs/decisions/281).
-TILES_OF_BLOCK = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Code of the gangs of several neighbouring rows, from ``e.point`` on.
-
-    Attributes:
-        rows: How many rows.
-        prepare: Emits what tiles below each other share, for so many rows, an i64.
-        body: Emits it for packed arrays.
-        is_possible: Whether the launch allows it, as i1.
-        overlaps_tail: Whether the last gang of a row may begin with points that have run, which
-            then store nothing (docs/decisions/003).
-        masks_tail: Whether the last gang of a row is under a mask instead.
-        single: Emits a gang of one row; with it no row is left that fills no tile.
-    """
-
-    rows: int
-    prepare: Callable[[str], None]
-    body: Body
-    is_possible: str
-    overlaps_tail: bool
-    masks_tail: bool = False
-    single: Body | None = None
+from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, emit_masked_gangs, minimum
+from kernelcore.codegen.simd.tile_loop import Tile, emit_tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +80,8 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     last = e.op(f"add nuw nsw i64 {first}, {count}")
     rest = first
     if code.tile is not None:
-        rest = _emit_tile(e, outer, (position, first), dims, code.tile)
+        with e.gangs_of(code.tile.gang):
+            rest = emit_tile(e, outer, (position, first), dims, code.tile)
     _emit_row(e, outer, (rest, last), code, row_end)
     e.start_block(row_end)
     position_next = e.op(f"add nuw nsw i64 {position}, {count}")
@@ -118,100 +91,13 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     e.branch(e.op(f"icmp slt i64 {position_next}, %end"), row, done)
 
 
-def _emit_tile(
-    e: Emitter, outer: Sequence[str], start: tuple[str, str], dims: Sequence[str], tile: Tile
-) -> str:
-    """The gangs of some rows from ``start`` on, at least whole ones, if a tile begins there.
-
-    Args:
-        e: Emitter, at the start of a row.
-        outer: The indices of the row.
-        start: The first point, and its index in the row.
-        dims: Extents of the grid, as i64, at least two.
-        tile: The code.
-
-    Returns:
-        The index in the row behind the points that these tiles or earlier ones have run.
-    """
-    position, first = start
-    whole = e.op(f"and i64 {dims[-1]}, {-e.gang}")
-    taken = dims[-1] if tile.overlaps_tail or tile.masks_tail else whole
-    # Tiles have run the gangs of all rows before this point.
-    reached = e.slot("i64")
-    e.text.slots.append(f"  store i64 0, ptr {reached}")
-    is_taken = e.op(f"icmp slt i64 {position}, {e.op(f'load i64, ptr {reached}')}")
-    in_range = e.op(f"udiv i64 {e.op(f'sub i64 %end, {position}')}, {dims[-1]}")
-    rows = minimum(e, in_range, e.op(f"sub i64 {dims[-2]}, {outer[-1]}"))
-    rows = minimum(e, rows, str(tile.rows * TILES_OF_BLOCK))
-    if tile.single is None:
-        rows = e.op(f"and i64 {rows}, {-tile.rows}")
-    begins = tile.is_possible
-    for needed in (
-        f"xor i1 {is_taken}, true",
-        f"icmp eq i64 {first}, 0",
-        f"icmp ne i64 {taken if tile.masks_tail else whole}, 0",
-        f"icmp ne i64 {rows}, 0",
-    ):
-        begins = e.op(f"and i1 {begins}, {e.op(needed)}")
-    before, inside, rest = e.block, e.label("tile"), e.label("rest")
-    e.branch(begins, inside, rest)
-    e.start_block(inside)
-    end = e.op(f"add nuw nsw i64 {position}, {e.op(f'mul nuw nsw i64 {rows}, {dims[-1]}')}")
-    e.effect(f"store i64 {end}, ptr {reached}")
-    last = e.op(f"add nuw nsw i64 {outer[-1]}, {rows}")
-
-    def down() -> None:
-        tile.prepare(rows)
-        _emit_tiles_below(e, last, tile)
-
-    if tile.masks_tail:
-        _emit_masked_gangs(e, outer, ("0", dims[-1]), down)
-    elif tile.overlaps_tail:
-        _emit_overlapping_gangs(e, outer, dims[-1], down)
-    else:
-        _emit_gangs(e, outer, "0", whole, down)
-    after = e.block
-    e.jump_into(rest)
-    is_done = e.phi("i1", (is_taken, before), ("true", after))
-    return e.op(f"select i1 {is_done}, i64 {taken}, i64 {first}")
-
-
-def _emit_tiles_below(e: Emitter, last: str, tile: Tile) -> None:
-    """The tiles below each other from ``e.point`` to before row ``last``, an i64."""
-    start = e.wide_indices[e.point[-2]]
-    if tile.single is None:
-        _emit_below(e, start, last, tile.rows, tile.body)
-        return
-    rows = e.op(f"and i64 {e.op(f'sub i64 {last}, {start}')}, {-tile.rows}")
-    behind = e.op(f"add nuw nsw i64 {start}, {rows}")
-    _emit_below(e, start, behind, tile.rows, tile.body)
-    _emit_below(e, behind, last, 1, tile.single)
-
-
-def _emit_below(e: Emitter, first: str, last: str, rows: int, body: Body) -> None:
-    """``body`` for every ``rows`` rows from ``first`` to before ``last``, i64, if there are any."""
-    *outer, _, column = e.point
-    before, head, inside, done = e.block, e.label("tiles"), e.label("tile"), e.label("tiles_end")
-    e.jump_into(head)
-    position = e.phi("i64", (first, before))
-    e.branch(e.op(f"icmp slt i64 {position}, {last}"), inside, done)
-    e.start_block(inside)
-    index = e.op(f"trunc nuw nsw i64 {position} to i32")
-    e.point = (*outer, index, column)
-    e.wide_indices[index] = position
-    body()
-    e.add_edge(position, e.op(f"add nuw nsw i64 {position}, {rows}"), e.block)
-    e.jump(head)
-    e.start_block(done)
-
-
 def _emit_row(
     e: Emitter, outer: Sequence[str], bounds: tuple[str, str], code: RowCode, row_end: str
 ) -> None:
     """The points of a row; one block runs those before and those behind its whole gangs."""
     first, last = bounds
     if code.packed is None:
-        _emit_gangs(e, outer, first, last, code.general)
+        emit_gangs(e, outer, first, last, code.general)
         e.jump(row_end)
         return
     if code.leaves_gangs == "true":
@@ -241,7 +127,7 @@ def _emit_row(
     if code.middle is not None:
         _emit_with_middle(e, outer, (whole[0], whole[1]), code.packed, code.middle)
     else:
-        _emit_gangs(e, outer, whole[0], whole[1], code.packed)
+        emit_gangs(e, outer, whole[0], whole[1], code.packed)
     block = e.block
     e.branch(e.op(f"icmp eq i64 {whole[1]}, {last}"), row_end, remainder)
     e.add_edge(run_first, whole[1], block)
@@ -278,7 +164,7 @@ def _emit_with_middle(
         body()
         e.jump_into(done)
 
-    _emit_gangs(e, outer, bounds[0], bounds[1], either)
+    emit_gangs(e, outer, bounds[0], bounds[1], either)
 
 
 def _at(e: Emitter, outer: Sequence[str], position: str, condition: Callable[[], str]) -> str:
@@ -294,7 +180,7 @@ def _emit_remainder(
     """Points of a row that are no whole gang; there is at least one."""
     if code.packed is None or code.tail is None:
         with e.gangs_of(code.general_lanes):
-            _emit_masked_gangs(e, outer, bounds, code.general)
+            emit_masked_gangs(e, outer, bounds, code.general)
         return
     first, last = bounds
     tail, general, done = e.label("tail"), e.label("general"), e.label("remainder_done")
@@ -306,73 +192,9 @@ def _emit_remainder(
     for label, lanes, body in bodies:
         e.start_block(label)
         with e.gangs_of(lanes):
-            _emit_masked_gangs(e, outer, bounds, body)
+            emit_masked_gangs(e, outer, bounds, body)
         e.jump(done)
     e.start_block(done)
-
-
-def _emit_masked_gangs(
-    e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body
-) -> None:
-    """The points of a row from the first of ``bounds`` to before the second; there is at least one.
-
-    Gangs are under a mask, and begin at multiples of their size: partial sums are adjacent there.
-    """
-    first, last = bounds
-    if e.gang == 1:
-        _emit_gangs(e, outer, first, last, body)
-        return
-    count = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {last}, {first}')} to i32")
-
-    def masked() -> None:
-        behind = e.op(f"sub nsw i64 {e.wide_indices[e.point[-1]]}, {first}")
-        start = e.splat("i32", e.op(f"trunc nsw i64 {behind} to i32"))
-        place = e.op(f"add <{e.gang} x i32> {start}, {_lane_numbers(e)}")
-        # Unsigned, places before the first point are large.
-        with e.under(e.op(f"icmp ult <{e.gang} x i32> {place}, {e.splat('i32', count)}")):
-            body()
-
-    _emit_gangs(e, outer, e.op(f"and i64 {first}, {-e.gang}"), last, masked)
-
-
-def _emit_gangs(e: Emitter, outer: Sequence[str], first: str, last: str, body: Body) -> None:
-    """The gangs from point ``first`` to before ``last`` of a row; there is at least one."""
-    before, point, leave = e.block, e.label("point"), e.label("run_end")
-    e.jump_into(point)
-    inner = e.phi("i64", (first, before))
-    # Extents are below 2**31, so that an index never changes when it is shortened.
-    e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in (*outer, inner))
-    e.wide_indices = dict(zip(e.point, (*outer, inner), strict=True))
-    body()
-    following = e.op(f"add nuw nsw i64 {inner}, {e.gang}")
-    e.add_edge(inner, following, e.block)
-    e.branch(e.op(f"icmp slt i64 {following}, {last}"), point, leave)
-    e.start_block(leave)
-
-
-def _emit_overlapping_gangs(e: Emitter, outer: Sequence[str], extent: str, body: Body) -> None:
-    """All points of a row of one gang or more; the last gang is moved back to end with the row.
-
-    Its first threads have run before: they load once more, and store nothing.
-    """
-    limit = e.op(f"sub i64 {extent}, {e.gang}")
-
-    def moved() -> None:
-        position = e.wide_indices[e.point[-1]]
-        start = minimum(e, position, limit)
-        distance = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {position}, {start}')} to i32")
-        index = e.op(f"trunc nuw nsw i64 {start} to i32")
-        e.point = (*e.point[:-1], index)
-        e.wide_indices[index] = start
-        new = f"icmp ule <{e.gang} x i32> {e.splat('i32', distance)}, {_lane_numbers(e)}"
-        with e.as_lanes(replace(e.lane_facts, store_mask=e.op(new))):
-            body()
-
-    _emit_gangs(e, outer, "0", extent, moved)
-
-
-def _lane_numbers(e: Emitter) -> str:
-    return f"<{', '.join(f'i32 {k}' for k in range(e.gang))}>"
 
 
 def unravel(e: Emitter, position: str, dims: Sequence[str]) -> list[str]:
@@ -393,8 +215,3 @@ def _advance(e: Emitter, indices: Sequence[str], dims: Sequence[str]) -> list[st
         carry = e.op(f"icmp eq i64 {stepped}, {extent}")
         following.append(e.op(f"select i1 {carry}, i64 0, i64 {stepped}"))
     return following[::-1]
-
-
-def minimum(e: Emitter, x: str, y: str) -> str:
-    """The smaller one of two i64."""
-    return e.op(f"select i1 {e.op(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")

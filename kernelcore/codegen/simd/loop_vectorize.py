@@ -11,7 +11,7 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins import float16
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
@@ -25,10 +25,8 @@ from kernelcore.ir.op import Op
 # many are left, the others one by one (docs/decisions/087, 005).
 LOOP_LANES = 8
 SHORT_LOOP_LANES = 4
-# Independent iterations run this many at a time, which share what does not depend on the index,
-# the rest LOOP_LANES at a time, under a mask; fewer than LEAST_INDEPENDENT one by one
-# (docs/decisions/240).
-INDEPENDENT_LANES = 32
+# What is left of independent iterations runs LOOP_LANES at a time, under a mask; fewer than
+# LEAST_INDEPENDENT one by one (docs/decisions/240).
 LEAST_INDEPENDENT = 3
 
 

@@ -11,6 +11,7 @@ There, lanes add to one element one after the other, as they do where each has i
 
 A loop of a kernel, rather than of a derivative, has parts from ``INDEPENDENT_LANES`` iterations on.
 Shorter ones collect in the order of iterations, as gangs do for short rows, which they transpose.
+So do loops whose rows are in panels (``analysis/panels.py``), where a launch has rows enough.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.reduction.accumulate import folded, total_of_lanes
 from kernelcore.codegen.simd.loop_vectorize import (
-    INDEPENDENT_LANES,
     LOOP_LANES,
     joined_values,
     neutral_values,

@@ -80,7 +80,7 @@ def emit_for(e: Emitter, eqn: Eqn, one_by_one: Emit) -> list[str]:
 
 
 def read_block(e: Emitter, stream: RowStream, target: str, size: str, done: str) -> None:
-    """Load what ``stream`` does in ``size`` iterations, an i32, to ``target``, transposed.
+    """Load what ``stream`` reads in the next ``size`` iterations, an i32, transposed to ``target``.
 
     The loop has made ``done`` iterations before these; its index is bound to the next one.
     """

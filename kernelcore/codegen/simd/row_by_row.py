@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.llvm.blocks import add_edges, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, Value, scalar_type
 from kernelcore.codegen.simd.loop_vectorize import (
-    INDEPENDENT_LANES,
     LOOP_LANES,
     emit_iterations,
     emit_rest,

@@ -8,14 +8,17 @@ from kernelcore.base.config import config
 from kernelcore.base.dataclass import dataclass
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, panel_loads
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.bodies import gaining_middle
 from kernelcore.codegen.simd.cost_model import (
+    TILE_ROWS,
     best_gang,
+    best_tile,
     packs,
-    rows_per_tile,
     suits_loop_lanes,
 )
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
@@ -38,6 +41,7 @@ class VectorStrategy:
         packed_bytes: The size of the registers in which single threads pack operations that they
             apply to several values alike; 0 if they do not.
         gathers: Whether an instruction of the processor loads elements anywhere.
+        tile_lanes: Threads of a gang that runs several rows; 0 for ``gang``.
     """
 
     gang: int = 1
@@ -46,6 +50,12 @@ class VectorStrategy:
     least_masked_bytes: int = 1
     packed_bytes: int = 0
     gathers: bool = False
+    tile_lanes: int = 0
+
+    @property
+    def tile_gang(self) -> int:
+        """Threads that run in lockstep where several rows run together."""
+        return self.tile_lanes or self.gang
 
 
 SCALAR_CODE = VectorStrategy()
@@ -61,9 +71,9 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     """The strategy that the cost model expects to be fastest for ``func`` on ``host``."""
     gang = _gang_for(func, host)
     if gang > 1:
-        rows = rows_per_tile(func, gang, host.float_lanes)
+        rows, lanes = best_tile(func, gang, host.float_lanes)
         least = host.least_masked_bytes
-        return VectorStrategy(gang, 1, rows, least, gathers=host.gathers)
+        return VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     has_packs = config.optimize and not loops_in_parts(func)
@@ -91,6 +101,17 @@ def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
         return {}
     rows = [(eqn, loop.by_rows) for eqn, loop in blocked_loops(func, lane_strides(func)).items()]
     return {eqn: loop for eqn, loop in rows if loop is not None and loop.adds}
+
+
+def panel_rows(func: Func) -> int:
+    """From how many rows of the grid on ``func`` has tiles with panels; 0 if never."""
+    if not can_tile_rows(func):
+        return 0
+    strides = lane_strides(func)
+    blocked = blocked_loops(func, strides)
+    if any(loop.has_panels for loop in blocked.values()):
+        return LEAST_ROWS_TRANSPOSED
+    return TILE_ROWS[0] if panel_loads(func, strides, blocked) else 0
 
 
 def has_vector_form(func: Func) -> bool:

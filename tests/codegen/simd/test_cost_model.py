@@ -14,7 +14,12 @@ from kernelcore.base.host import NO_MASKS, Host, gathers_at_full_speed, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.bodies import NARROW_GANG, Bodies, choose_bodies
-from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, best_gang, rows_per_tile
+from kernelcore.codegen.simd.cost_model import (
+    MAX_EQNS_OF_MANY_BODIES,
+    best_gang,
+    best_tile,
+    rows_per_tile,
+)
 from kernelcore.codegen.simd.interleaved import register_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
@@ -104,7 +109,7 @@ def gathers_rows(x: F32_2D, at: I32_2D, y: F32_2D):
 def test_lanes_are_iterations_that_access_neighbours_where_threads_do_not() -> None:
     strategy = choose_strategy(optimize(gathers_rows.func), host())
     assert (strategy.gang, strategy.loop_lanes) == (1, LOOP_LANES)
-    # The processor has not to do with it, which sums would depend on.
+    # The order of sums depends on the choice, so the processor must not decide it.
     assert best_gang(optimize(gathers_rows.func), FLOAT_LANES_OF_SUMS) == 1
     found = kc.explain(gathers_rows)
     reason = "iterations of 'for j in range(x.shape[1]):' (line"
@@ -150,8 +155,13 @@ def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> N
 def test_many_rows_run_together_in_place_of_many_registers_per_value() -> None:
     func = optimize(product.func)
     gangs = {lanes: best_gang(func, lanes) for lanes in (16, 8, 4)}
-    assert gangs == {16: 16, 8: 16, 4: 8}
-    assert [rows_per_tile(func, gang, lanes) for lanes, gang in gangs.items()] == [8, 4, 4]
+    assert gangs == {16: 64, 8: 32, 4: 16}
+    tiles = [best_tile(func, gang, lanes) for lanes, gang in gangs.items()]
+    assert tiles == [(8, 16), (4, 16), (4, 8)]
+
+
+def test_gangs_of_tiles_add_up_what_other_gangs_do() -> None:
+    assert best_tile(adjoint_of_product(), 64, 16) == (4, 64)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.helpers.guarded_memory import ending_at_a_guard
 
 
 @pytest.mark.parametrize("columns", [1360, 1361, 1364, 1365, 1366])
@@ -61,3 +62,50 @@ def test_a_thread_finds_what_it_stored_where_rows_are_shared(rows: int, columns:
     found = np.empty((rows, 64), np.float32)
     kc.launch(product, dim=found.shape, inputs=[w, x, z, found])
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("grid", [(40, 5), (20, 5), (16, 15), (10, 5), (40, 16)])
+def test_nothing_is_read_behind_the_last_column(grid: tuple[int, int]) -> None:
+    @kc.kernel
+    def products(
+        a: kc.array(kc.float32, 2),
+        b: kc.array(kc.float32, 2),
+        c: kc.array(kc.float32, 2),
+        y: kc.array(kc.float32, 2),
+    ):
+        i, j = kc.tid()
+        total, other = kc.float32(0.0), kc.float32(0.0)
+        for k in range(a.shape[1]):
+            total += a[i, k] * b[j, k]
+        for k in range(a.shape[1]):
+            other += a[i, k] * c[k, j]
+        y[i, j] = total - other
+
+    rows, columns = grid
+    rng = np.random.default_rng(0)
+    shapes = (rows, 40), (columns, 40), (40, columns)
+    a, b, c = (ending_at_a_guard(rng.integers(0, 3, s).astype(np.float32)) for s in shapes)
+    found = ending_at_a_guard(np.empty(grid, np.float32))
+    kc.launch(products, dim=grid, inputs=[a, b, c, found])
+    np.testing.assert_array_equal(found, a @ (b.T - c))
+
+
+@pytest.mark.parametrize("parts", [64, 128, 129, 300])
+def test_many_arrays_have_panels_or_none(parts: int) -> None:
+    lines = [
+        "def products(",
+        "    a: kc.array(kc.float32, 2), b: kc.array(kc.float32, 3), y: kc.array(kc.float32, 2)",
+        "):",
+        "    i, j = kc.tid()",
+        "    total = kc.float32(0.0)",
+        "    for k in range(a.shape[1]):",
+        *(f"        total += a[i, k] * b[j, {at}, k]" for at in range(parts)),
+        "    y[i, j] = total",
+    ]
+    products: Any = kc.kernel(source="\n".join(lines))
+    rng = np.random.default_rng(parts)
+    a = rng.integers(0, 3, (20, 31)).astype(np.float32)
+    b = rng.integers(0, 3, (17, parts, 31)).astype(np.float32)
+    found = np.empty((20, 17), np.float32)
+    kc.launch(products, dim=found.shape, inputs=[a, b, found])
+    np.testing.assert_array_equal(found, np.einsum("ik,jck->ij", a, b))

@@ -15,9 +15,11 @@ from tests.helpers.vectorised.case import (
     IDEMPOTENT,
     LOOP,
     LOOPS,
+    NARROW_TILE,
     TAIL,
     TILE,
     TILES,
+    TWO_LOOPS,
     Case,
 )
 
@@ -59,6 +61,18 @@ def weighted_rows(a: F32_2D, b: F32_2D, w: F32_2D, y: F32_2D):
 
 
 @kc.kernel
+def both_products(a: F32_2D, b: F32_2D, c: F32_2D, y: F32_2D):
+    """One loop reads rows of lanes, the other one what lies beside each other for them."""
+    i, j = kc.tid()
+    total, other = 0.0, 0.0
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[j, k]
+    for k in range(a.shape[1]):
+        other += a[i, k] * c[k, j]
+    y[i, j] = total - other
+
+
+@kc.kernel
 def row_products(a: F32_3D, b: F32_3D, y: F32_3D):
     """A batch; each has rows of its own."""
     g, i, j = kc.tid()
@@ -92,7 +106,13 @@ def operands(trips: int, *extra: int) -> Callable[..., list[Any]]:
 # Launches of fewer rows than panels pay for, of as many, of whole tiles and of some rows more, with
 # columns that are a part of a gang, a gang, and more.
 GRIDS = ((3, 5), (15, 4), (16, 1), (19, 5), (36, 16), (70, 3))
-FORMS = (*TILES, VectorStrategy(16, tile_rows=8), VectorStrategy(64, tile_rows=2), *LOOPS)
+FORMS = (
+    *TILES,
+    VectorStrategy(16, tile_rows=8),
+    VectorStrategy(64, tile_rows=2),
+    NARROW_TILE,
+    *LOOPS,
+)
 DECIDED = TAIL | TILE | IDEMPOTENT | BLOCKS
 
 
@@ -115,6 +135,13 @@ CASES = [
         for trips in (2, 40)
     ),
     Case(weighted_rows, operands(37, 1), DECIDED | LOOP, FORMS, GRIDS[1:]),
+    Case(
+        both_products,
+        lambda m, n: [(m, 40), (n, 40), (40, n), (m, n)],
+        DECIDED | TWO_LOOPS,
+        FORMS,
+        (*GRIDS[2:], (40, 5)),
+    ),
     Case(row_products, operands(35), DECIDED | LOOP, FORMS, ((2, 17, 5), (3, 4, 7))),
     Case(
         far_rows,

@@ -21,6 +21,7 @@ from tests.helpers.vectorised.case import (
     I32,
     IDEMPOTENT,
     LOOP,
+    NARROW_TILE,
     SHORT_ROWS,
     TAIL,
     TILE,
@@ -339,7 +340,7 @@ CASES = [
     ),
     Case(crossed, lambda *grid: [grid] * 3, COLLAPSE | TILE, grids=SHORT_ROWS),
     Case(marked, lambda *grid: [grid] * 2, COLLAPSE | TILE, grids=SHORT_ROWS),
-    Case(product, factors, TAIL | TILE | IDEMPOTENT | LOOP, TILES, TILED_GRIDS),
+    Case(product, factors, TAIL | TILE | IDEMPOTENT | LOOP, (*TILES, NARROW_TILE), TILED_GRIDS),
     Case(added_product, factors, TAIL | TILE | IDEMPOTENT | LOOP, TILES, TILED_GRIDS),
     Case(
         batched,
@@ -355,8 +356,14 @@ CASES = [
         TILES,
         TILED_GRIDS,
     ),
-    Case(in_place, lambda *g: [*factors(*g), g], TAIL | TILE | LOOP, TILES, TILED_GRIDS),
-    Case(wide, factors, TAIL | TILE | IDEMPOTENT, TILES, TILED_GRIDS),
+    Case(
+        in_place,
+        lambda *g: [*factors(*g), g],
+        TAIL | TILE | LOOP,
+        (*TILES, NARROW_TILE),
+        TILED_GRIDS,
+    ),
+    Case(wide, factors, TAIL | TILE | IDEMPOTENT, (*TILES, NARROW_TILE), TILED_GRIDS),
     Case(stores_in_loop, factors_and_numbers, TAIL | TILE, TILES[1:], ((5, 7),)),
     *(
         Case(kernel, factors_and_numbers, TAIL | TILE | LOOP, TILES[1:], ((5, 7),))
