@@ -160,7 +160,10 @@ def best_gang(func: Func, float_lanes: int) -> int:
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
-    if _narrow_tile(func, float_lanes) is not None:
+    narrow = _narrow_tile(func, float_lanes)
+    if narrow is not None:
+        if adds(func):
+            return narrow[1]
         # Rows alone read as long parts of the rows of an array as they can.
         has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
@@ -233,10 +236,11 @@ def packs(func: Func, register_bytes: int) -> Packing:
 def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
     """Rows that gangs of ``func`` run together, 1 for none, and how many threads are a gang there.
 
-    ``gang`` threads are one where rows run alone.
+    ``gang`` threads are one where rows run alone. Gangs of a kernel that adds have one size, as
+    each adds up what its threads add.
     """
     narrow = _narrow_tile(func, float_lanes)
-    if narrow is None or narrow[1] > gang:
+    if narrow is None or narrow[1] > gang or (adds(func) and narrow[1] < gang):
         return rows_per_tile(func, gang, float_lanes), gang
     return narrow
 
@@ -245,13 +249,16 @@ def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
     """As many rows as possible of few registers, and how many threads these have.
 
     More rows share what they load, more registers of a row do not. None if there are fewer rows, or
-    if ``func`` adds: all gangs have one size then, as each adds up what its threads add.
+    if innermost loops add to elements: of several registers, one is added to another before lanes
+    are.
     """
-    is_64_bit = _is_mostly_64_bit(list(walk_eqns(func.body)), lane_strides(func))
-    lanes = float_lanes // (2 if is_64_bit else 1)
+    eqns = list(walk_eqns(func.body))
+    if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
+        return None
     registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
-    rows = 1 if adds(func) else rows_per_tile(func, lanes * registers, float_lanes)
-    return (rows, lanes * registers) if registers * rows >= TILE_ROWS[0] else None
+    lanes = registers * float_lanes // (2 if _is_mostly_64_bit(eqns, lane_strides(func)) else 1)
+    rows = rows_per_tile(func, lanes, float_lanes)
+    return (rows, lanes) if registers * rows >= TILE_ROWS[0] else None
 
 
 def adds(func: Func) -> bool:
