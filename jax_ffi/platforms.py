@@ -19,6 +19,7 @@ from kernelcore.operators import (
     common_architecture,
     gpu_operation,
     native,
+    panel_rows,
     portable,
 )
 
@@ -72,10 +73,10 @@ class Code:
 def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     compiled = operation.compiled
     native.register_kernel(compiled.key, compiled.address)
-    rows = np.array(operation.accumulated(), np.int64)
-    attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
-    if rows_of_panels := operation.panel_rows():
-        attributes["panel_rows"] = np.int64(rows_of_panels)
+    accumulated = np.array(operation.accumulated(), np.int64)
+    attributes: dict[str, Any] = {"accumulated": accumulated.reshape(-1)}
+    if rows := panel_rows(operation.optimized):
+        attributes["panel_rows"] = np.int64(rows)
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled.image), np.uint8)
     return Code(compiled.key, compiled.block_size, operation.parameter_slots(), attributes)

@@ -67,6 +67,8 @@ struct LaunchDescriptor {
   // what a point took in one of the last, in nanoseconds.
   mutable uint32_t few_runs = 0;
   mutable int64_t few_point_ns = 0;
+  // What a point took at the start of one of the last runs with panels, in picoseconds.
+  mutable int64_t panel_point_ps = 0;
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

@@ -19,7 +19,6 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
-from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import (
     accumulated_rows,
@@ -373,10 +372,6 @@ class Operation:
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
         return parameter_slots(self.func, self.bindings)
-
-    def panel_rows(self) -> int:
-        """From how many rows on calls of the kernel make panels for theirs; 0 if never."""
-        return panel_rows(self.optimized)
 
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""

@@ -32,6 +32,10 @@ constexpr int64_t kLongNs = 10'000'000;
 // not fewer than these rows, which take about as long as panels (docs/decisions/283).
 constexpr int64_t kMostAtOnce = 4;
 constexpr int64_t kPanelRows = 32;
+// Runs of few rows that take at most as long are one chunk: threads would save little.
+constexpr int64_t kShortNs = 2'000'000;
+// Tiles that take longer are cut, as nothing interrupts a chunk.
+constexpr int64_t kLongestTileNs = 500'000'000;
 
 // A run of few points is shared where these take long, a chunk of a multiple of these points for
 // each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
@@ -126,20 +130,25 @@ void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch
   note_few(descriptor, nanoseconds * threads, launch.total);
 }
 
-/// Runs one chunk; the time that the others take on one thread.
-int64_t timed_rest(ChunkedRun& chunked) {
-  int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
+/// The time that the other chunks take on one thread, of which one took `chunk_ns`.
+int64_t rest_of(const ChunkedRun& chunked, int64_t chunk_ns) {
+  int64_t rest_ns = chunk_ns * (chunked.chunks() - 1);
   if (rest_ns > kLongNs) expect_interrupts();
   return rest_ns;
 }
 
-/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels of
-/// its own for few.
+/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels of its
+/// own for few. What a point took in an earlier run tells whether a chunk would be too long: nothing
+/// interrupts it, nor is it shared.
 int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
-  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t rows = launch.total / row;
-  if (rows < descriptor.panel_rows) return chunk;
-  return rows <= 2 * descriptor.panel_rows ? launch.total : rounded_up(chunk, kTileRows * row);
+  const int64_t* dims = launch.grid.dims + descriptor.grid_rank - 2;
+  if (dims[0] < descriptor.panel_rows) return chunk;
+  int64_t point_ps = std::atomic_ref(descriptor.panel_point_ps).load(std::memory_order_relaxed);
+  int64_t tile = kTileRows * dims[1];
+  if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
+  bool is_short = point_ps > 0 && point_ps < kShortNs * 1000 / launch.total;
+  bool has_few_rows = launch.total <= 2 * descriptor.panel_rows * dims[1];
+  return is_short && has_few_rows ? launch.total : rounded_up(chunk, tile);
 }
 
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
@@ -149,7 +158,12 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals);
-  int64_t rest_ns = timed_rest(chunked);
+  int64_t first_ns = timed(chunked);
+  int64_t rest_ns = rest_of(chunked, first_ns);
+  if (has_panels) {
+    std::atomic_ref point_ps(descriptor.panel_point_ps);
+    point_ps.store(first_ns * 1000 / std::min(chunk, launch.total), std::memory_order_relaxed);
+  }
   int64_t threads = std::min(executor.max_threads(), chunked.chunks() - 1);
   // Runs are interrupted between calls of the kernel.
   int64_t pieces = rest_ns / kLongNs + 1;
@@ -189,7 +203,7 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
     chunk = gathered_points(descriptor, launch, chunk);
   }
   AccumulatingRun chunked(descriptor, block, launch, chunk);
-  int64_t rest_ns = timed_rest(chunked);
+  int64_t rest_ns = rest_of(chunked, timed(chunked));
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, threads, executor);
   int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
