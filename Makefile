@@ -167,7 +167,7 @@ fuzz-cache: $(VENV)/.built
 
 # Launches from several threads, interrupts and the registry under ThreadSanitizer.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
-	loader/registry run/cpu_limit run/interrupt run/launch run/pool
+	loader/registry run/chunked_run run/cpu_limit run/interrupt run/launch run/pool
 tsan:
 	mkdir -p build
 	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
-#include "core/run/spin_wait.h"
 
 namespace kernelcore {
 namespace {
@@ -137,8 +136,8 @@ int64_t rest_of(const ChunkedRun& chunked, int64_t chunk_ns) {
   return rest_ns;
 }
 
-/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels of its
-/// own for few. What a point took in an earlier run tells whether a chunk would be too long: nothing
+/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels for
+/// few. What a point took in an earlier run tells whether a chunk would be too long: nothing
 /// interrupts it, nor is it shared.
 int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   const int64_t* dims = launch.grid.dims + descriptor.grid_rank - 2;
@@ -220,89 +219,6 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
 
 void set_eager_sharing(bool is_eager) {
   g_is_eager.store(is_eager, std::memory_order_relaxed);
-}
-
-ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total,
-                       int64_t chunk, bool flush_denormals)
-    : fn_(fn),
-      block_(block),
-      grid_(grid),
-      total_(total),
-      chunk_(chunk),
-      chunks_((total + chunk - 1) / chunk),
-      flush_denormals_(flush_denormals) {}
-
-void ChunkedRun::claim_rest(int64_t at_once) {
-  for (int64_t index = next_.load(std::memory_order_relaxed); index < chunks_; index += at_once) {
-    run_kernel(block_, *grid_, index * chunk_, std::min((index + at_once) * chunk_, total_));
-  }
-  next_.store(chunks_, std::memory_order_relaxed);
-}
-
-void ChunkedRun::share_evenly(int64_t workers, int64_t least, int64_t most) {
-  int64_t first = next_.load(std::memory_order_relaxed);
-  shares_.reset(new (std::nothrow) Share[workers]);
-  if (shares_ == nullptr) return;
-  share_count_ = workers;
-  least_at_once_ = least;
-  most_at_once_ = most;
-  for (int64_t k = 0; k < workers; ++k) {
-    shares_[k].next.store(std::max(k * chunks_ / workers, first), std::memory_order_relaxed);
-    shares_[k].end = (k + 1) * chunks_ / workers;
-  }
-}
-
-ChunkedRun::Chunks ChunkedRun::claimed_of_shares(int64_t worker) {
-  for (int64_t k = 0; k < share_count_; ++k) {
-    Share& share = shares_[(worker + k) % share_count_];
-    int64_t left = share.end - share.next.load(std::memory_order_relaxed);
-    int64_t count = std::clamp((left + 1) / 2, least_at_once_, most_at_once_);
-    int64_t first = share.next.fetch_add(count, std::memory_order_relaxed);
-    if (first < share.end) return {first, std::min(first + count, share.end)};
-  }
-  return {chunks_, chunks_};
-}
-
-bool ChunkedRun::claim(int64_t worker) {
-  Chunks chunks{};
-  if (shares_ != nullptr) {
-    chunks = claimed_of_shares(worker);
-  } else {
-    chunks.first = next_.fetch_add(1, std::memory_order_relaxed);
-    chunks.end = chunks.first + 1;
-  }
-  if (chunks.first >= chunks_) return false;
-  run_chunks(chunks, worker);
-  done_.fetch_add(chunks.end - chunks.first, std::memory_order_release);
-  return true;
-}
-
-void ChunkedRun::run_chunks(Chunks chunks, int64_t) {
-  auto [begin, end] = points_of(chunks);
-  run_kernel(block_, *grid_, begin, end);
-}
-
-void ChunkedRun::help(int64_t helper) {
-  if (helper >= max_workers_) return;
-  FloatMode mode(flush_denormals_);
-  while (claim(helper)) {
-  }
-}
-
-void ChunkedRun::wait() const {
-  spin_until([this] { return done_.load(std::memory_order_acquire) == chunks_; });
-}
-
-void RunGate::help(int64_t helper) {
-  // Raised before current_ is read, so that close() cannot miss a helper that has seen the run.
-  helpers_.fetch_add(1, std::memory_order_seq_cst);
-  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->help(helper);
-  helpers_.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-void RunGate::close() {
-  current_.store(nullptr, std::memory_order_seq_cst);
-  spin_until([this] { return helpers_.load(std::memory_order_seq_cst) == 0; });
 }
 
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims) {
