@@ -35,7 +35,7 @@ def launch_attributes(
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
         behind it. ``accumulated``: int64, 6 per accumulated array. ``block_dim``: on GPUs.
         ``flush_denormals``: where the kernel does that. ``panel_rows``: where tiles have
-        panels, from how many rows on.
+        panels, the fewest rows for these.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
     code = CODE[platform](operation, given, block_dim)

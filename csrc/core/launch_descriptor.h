@@ -56,7 +56,7 @@ struct LaunchDescriptor {
   // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.
   bool may_block = false;
   std::vector<Accumulated> accumulated;
-  // From so many rows on, calls of the kernel make panels for theirs; 0: never.
+  // The fewest rows of a grid for which tiles have panels (docs/decisions/283); 0: no panels.
   int panel_rows = 0;
   std::vector<size_t> noalias;    // parameters of which no other argument may share an element
   std::vector<size_t> stored;     // parameters whose elements threads write without adding

@@ -80,8 +80,9 @@ def launch(
         return gpu.run(func, args, dims, chunks=chunks, order=order)
     form = None
     if lanes is not None:
-        masked, tile = least_masked_bytes, (tile_rows, tile_lanes)
-        form = VectorStrategy(lanes, loop_lanes, tile[0], masked, packed_bytes, gathers, tile[1])
+        form = VectorStrategy(
+            *(lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes, gathers, tile_lanes)
+        )
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank

@@ -168,10 +168,14 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   int64_t pieces = rest_ns / kLongNs + 1;
   int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
-    int64_t row = launch.grid.dims[std::max(descriptor.grid_rank - 1, 0)];
-    int64_t least = has_panels ? (kPanelRows * row + chunk - 1) / chunk : 1;
-    if (!has_panels) most = std::min(most, kMostAtOnce);
-    chunked.share_evenly(threads, std::min(least, most), most);
+    int64_t least = 1;
+    if (has_panels) {
+      int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
+      least = std::min((rows + chunk - 1) / chunk, most);
+    } else {
+      most = std::min(most, kMostAtOnce);
+    }
+    chunked.share_evenly(threads, least, most);
     executor.run(chunked);
   } else {
     chunked.claim_rest(most);

@@ -72,11 +72,12 @@ class ChunkedRun {
   int64_t total() const { return total_; }
   int64_t chunk_points() const { return chunk_; }
   /// The first point of `chunks`, and the one past their last.
-  std::pair<int64_t, int64_t> points_of(int64_t index) const {
-    return points_of(Chunks{index, index + 1});
-  }
   std::pair<int64_t, int64_t> points_of(Chunks chunks) const {
     return {chunks.first * chunk_, std::min(chunks.end * chunk_, total_)};
+  }
+  /// The same of chunk `index`.
+  std::pair<int64_t, int64_t> points_of(int64_t index) const {
+    return points_of(Chunks{index, index + 1});
   }
 
  private:

@@ -1,8 +1,8 @@
-"""What branches, loops and their masked forms share: phis of carried values, and indices."""
+"""What branches, loops and their masked forms share: phis, indices, and loops of a given length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.ir.core import Var
@@ -33,6 +33,19 @@ def add_edges(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str
     """Say what ``phis`` are when entered from ``block``."""
     for phi, value in zip(phis, values, strict=True):
         e.add_edge(phi, value, block)
+
+
+def repeat(e: Emitter, times: str, emit: Callable[[str], None]) -> None:
+    """``emit`` in a loop, for the numbers below ``times``, all i64."""
+    before, head, inside, done = e.block, e.label("repeat"), e.label("repeated"), e.label("done")
+    e.jump_into(head)
+    number = e.phi("i64", ("0", before))
+    e.branch(e.op(f"icmp ult i64 {number}, {times}"), inside, done)
+    e.start_block(inside)
+    emit(number)
+    e.add_edge(number, e.op(f"add nuw i64 {number}, 1"), e.block)
+    e.jump(head)
+    e.start_block(done)
 
 
 def resized(e: Emitter, value: str, source: str, target: str) -> str:

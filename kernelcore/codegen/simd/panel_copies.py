@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.composed import trip_count
@@ -10,7 +10,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_COPIED, Panel
 from kernelcore.codegen.analysis.row_blocks import RowStream
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.blocks import resized
+from kernelcore.codegen.llvm.blocks import repeat, resized
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd.gang_loop import minimum
 from kernelcore.codegen.simd.row_blocks import read_block
@@ -126,9 +126,9 @@ class StripPanels:
                     goal = e.op(f"getelementptr i8, ptr {target}, i64 {moved}")
                     memory.store(e, source.dtype, value, goal)
 
-            _repeat(e, gangs, gang)
+            repeat(e, gangs, gang)
 
-        _repeat(e, end, row)
+        repeat(e, end, row)
 
     def _panel(self, source: _Source, behind: str, place: str) -> Panel:
         e, row_bytes = self._e, source.row_bytes(self._e)
@@ -170,19 +170,6 @@ class _Source:
     def row_bytes(self, e: Emitter) -> int:
         """What a gang loads in an iteration."""
         return e.gang * self.dtype.size_bytes
-
-
-def _repeat(e: Emitter, count: str, body: Callable[[str], None]) -> None:
-    """Emit a loop of ``count`` iterations, an i64, around ``body``."""
-    before, head, inside, done = e.block, e.label("repeat"), e.label("copy"), e.label("copied")
-    e.jump_into(head)
-    at = e.phi("i64", ("0", before))
-    e.branch(e.op(f"icmp ult i64 {at}, {count}"), inside, done)
-    e.start_block(inside)
-    body(at)
-    e.add_edge(at, e.op(f"add nuw nsw i64 {at}, 1"), e.block)
-    e.jump(head)
-    e.start_block(done)
 
 
 def transposed_panels(

@@ -23,7 +23,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.blocks import phis_of, resized, type_of
+from kernelcore.codegen.llvm.blocks import phis_of, repeat, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.reduction.accumulate import folded, total_of_lanes
 from kernelcore.codegen.simd.loop_vectorize import (
@@ -176,7 +176,7 @@ def _cleared(e: Emitter, loop: IndependentLoop) -> list[str]:
                 nothing = neutral_values(e, loop)[at]
                 memory.store(e, scalar_type(var), nothing, _place(e, var, slot, part))
 
-    _repeat(e, _PARTS, clear)
+    repeat(e, str(_PARTS), clear)
     return slots
 
 
@@ -209,16 +209,4 @@ def _join_parts(e: Emitter, op: Op, var: Var, slot: str, step: tuple[int, int, i
             old, value = (memory.load(e, dtype, place) for place in places)
             memory.store(e, dtype, joined_values(e, op, var, old, value), places[0])
 
-    _repeat(e, size, join)
-
-
-def _repeat(e: Emitter, times: int, emit: Callable[[str], None]) -> None:
-    """``emit`` in a loop, for the numbers below ``times`` as i64."""
-    before, head, done = e.block, e.label("part"), e.label("parts_done")
-    e.jump_into(head)
-    number = e.phi("i64", ("0", before))
-    emit(number)
-    following = e.op(f"add nuw i64 {number}, 1")
-    e.add_edge(number, following, e.block)
-    e.branch(e.op(f"icmp ult i64 {following}, {times}"), head, done)
-    e.start_block(done)
+    repeat(e, str(size), join)

@@ -104,7 +104,7 @@ def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
 
 
 def panel_rows(func: Func) -> int:
-    """From how many rows of the grid on ``func`` has tiles with panels; 0 if never."""
+    """The fewest rows of the grid for which ``func`` has tiles with panels; 0 without panels."""
     if not can_tile_rows(func):
         return 0
     strides = lane_strides(func)

@@ -122,7 +122,7 @@ def emit_tile(
     if tile.strips is None:
         strip("0", taken)
     else:
-        _emit_strips(e, outer, (taken, rows), tile.strips, strip)
+        _emit_strips(e, outer, (taken, rows, limit), tile.strips, strip)
     after = e.block
     e.jump_into(rest)
     is_done = e.phi("i1", (is_taken, before), ("true", after))
@@ -132,18 +132,18 @@ def emit_tile(
 def _emit_strips(
     e: Emitter,
     outer: Sequence[str],
-    extents: tuple[str, str],
+    extents: tuple[str, str, str],
     strips: Strips,
     body: Callable[[str, str], None],
 ) -> None:
     """``body`` for each strip of a row, from a column on to before another one.
 
-    ``extents`` are the number of columns, and of rows that run together, i64.
+    ``extents`` are the number of columns, that of rows that run together, and the column at which
+    the last gang begins, i64.
     """
-    columns, rows = extents
+    columns, rows, last = extents
     gangs = strips.gangs()
     width = e.op(f"mul nuw nsw i64 {gangs}, {e.gang}")
-    last = e.op(f"sub i64 {columns}, {e.gang}")
 
     def strip() -> None:
         first = e.wide_indices[e.point[-1]]

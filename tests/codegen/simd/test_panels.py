@@ -8,26 +8,15 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.bench.framework_kernels import product
 from tests.helpers.guarded_memory import ending_at_a_guard
-
-
-def _product(real: Any) -> Any:
-    @kc.kernel
-    def product(a: kc.array(real, 2), b: kc.array(real, 2), y: kc.array(real, 2)):
-        i, j = kc.tid()
-        total = real(0.0)
-        for k in range(a.shape[1]):
-            total += a[i, k] * b[k, j]
-        y[i, j] = total
-
-    return product
 
 
 # Strips of eight gangs, of four, of two and of one, and more than panels have room for.
 @pytest.mark.parametrize("trips", [0, 1, 100, 700, 1025, 2100, 4097])
 @pytest.mark.parametrize("real", [kc.float32, kc.float64], ids=["float32", "float64"])
 def test_products_of_any_extents(real: Any, trips: int) -> None:
-    kernel, rng = _product(real), np.random.default_rng(trips)
+    kernel, rng = product(kc, real), np.random.default_rng(trips)
     dtype = np.dtype(real.name)
     for rows in (1, 7, 8, 17, 40):
         for columns in (3, 16, 17, 64, 130, 257):
