@@ -16,6 +16,8 @@ constexpr int64_t kMaxChunkPoints = 16384;
 // For accumulated windows, where the head of a chunk costs more than its other points.
 constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
+// Points that make so many additions each take long enough for small chunks.
+constexpr int64_t kManyAdditions = 1024;
 // Row tiling runs up to this many rows of a chunk together. Shorter rows hold no whole gang; larger
 // chunks would leave threads idle at the end.
 constexpr int64_t kTileRows = 8;
@@ -196,12 +198,19 @@ int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   return std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
 }
 
+/// The points of the smallest chunk that adds to arrays: the time that its copies take is little.
+int64_t least_accumulating(const LaunchDescriptor& descriptor) {
+  int64_t additions = 0;
+  for (const Accumulated& what : descriptor.accumulated) additions += what.weight;
+  return additions < kManyAdditions ? kInlinePoints : kMinChunkPoints;
+}
+
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
   bool has_window = std::ranges::any_of(descriptor.accumulated,
                                         [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
-  int64_t chunk = chunk_points(descriptor, launch, kInlinePoints, most);
+  int64_t chunk = chunk_points(descriptor, launch, least_accumulating(descriptor), most);
   if (std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered)) {
     chunk = gathered_points(descriptor, launch, chunk);
   }

@@ -12,7 +12,7 @@ from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.llvm import access, memory
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.reduction import accumulate, block_sums
+from kernelcore.codegen.reduction import accumulate, adjacent_sums
 from kernelcore.codegen.simd import component_groups
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import AddForm, Op
@@ -31,8 +31,8 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
             return accumulate.emit_shared(e, eqn)
         case AddForm.OWNED:
             return access.emit_owned_addition(e, eqn)
-        case AddForm.SHARED if block_sums.joins(e, eqn):
-            return block_sums.emit_adjacent(e, eqn)
+        case AddForm.SHARED if adjacent_sums.joins(e, eqn):
+            return adjacent_sums.emit_adjacent(e, eqn)
         case AddForm.SHARED if eqn in e.row_buffers:
             return accumulate.keep_for_block(e, eqn)
         case AddForm.PARTIAL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.llvm import stacks
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, resized, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_stopped
@@ -71,6 +72,7 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
     apart = [k for k in range(len(carried)) if not any(k in places for places in vectors)]
     init = [[eqn.inputs[3 + k] for k in places] for places in vectors]
     wide_entries = [pack_code.vector(e, given) for given in init]
+    with_room = stacks.make_room_for(e, body, resized(e, count, ty, "i64"))
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
@@ -79,10 +81,12 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
     e.branch(e.op(f"icmp ult {ty} {counter}, {count}"), body_label, done)
     e.start_block(body_label)
     e.bind(index, position)
-    around = e.row_buffers
+    around = e.row_buffers, e.with_room
+    e.with_room |= with_room
     panels = e.panels.get(eqn, ())
     if panels:
-        e.row_buffers = around | panel_copies.addresses(e, panels, resized(e, counter, ty, "i64"))
+        addresses = panel_copies.addresses(e, panels, resized(e, counter, ty, "i64"))
+        e.row_buffers = e.row_buffers | addresses
     with e.inside():
         for phi, places in zip(wide, vectors, strict=True):
             pack_code.spread(e, phi, [carried[k] for k in places])
@@ -91,7 +95,7 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
         add_edges(e, phis, e.values([body.yields[k] for k in apart], like), e.block)
         following = [pack_code.vector(e, [body.yields[k] for k in places]) for places in vectors]
         add_edges(e, wide, following, e.block)
-    e.row_buffers = around
+    e.row_buffers, e.with_room = around
     e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)

@@ -127,6 +127,7 @@ class Emitter:
             grid dimension.
         wide_indices: The int64 of int32 values that exist as both.
         stacks: The stacks of the kernel, ``records`` the ones that others share.
+        with_room: The pushes in the body being emitted whose stacks have room.
         top_records: Of such a one, the address of the record last pushed or popped.
         component_groups: Components of elements that have been loaded as a whole.
         packing: Where a single thread computes with vectors; ``emit_pack`` emits one of them.
@@ -157,6 +158,7 @@ class Emitter:
         self.panels: Mapping[Eqn, Sequence[Panel]] = {}
         self.grid_rows = "1"
         self.row_buffers: dict[Eqn, str] = {}
+        self.with_room: frozenset[Eqn] = frozenset()
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None
         self.point: tuple[str, ...] = ()

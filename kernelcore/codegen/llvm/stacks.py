@@ -1,5 +1,6 @@
 """Private stacks: memory that a kernel allocates, grows and frees.
 
+A ``for`` loop makes room for all of its iterations before it starts; other pushes ask for room.
 The stack of a gang has one record per iteration of the innermost loop around a push, with one
 element per lane. A loop that pops runs the iterations of the loop that pushes backwards
 (``ENDS_TOGETHER``); a lane is active in an iteration of one exactly if it is in that of the other.
@@ -10,12 +11,14 @@ from __future__ import annotations
 from kernelcore.codegen.llvm.emitter import Emitter, StackValue
 from kernelcore.codegen.llvm.memory import address_at, load, store
 from kernelcore.codegen.llvm.stack_records import Member
-from kernelcore.ir.core import Eqn
+from kernelcore.ir.core import Eqn, Region
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar, StackType
 
 # The size of a stack is a multiple of its alignment, as aligned_alloc() asks for.
 FIRST_CAPACITY = 64
+# No memory holds more; the bytes of so many records are an int64.
+MOST_RECORDS = 1 << 40
 # Vectors that lie across two cache lines take twice as long.
 ALIGNMENT = 64
 
@@ -34,16 +37,35 @@ def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
     return [e.records[member.record]]
 
 
+def make_room_for(e: Emitter, body: Region, count: str) -> frozenset[Eqn]:
+    """Make room for what the ``count`` iterations of a loop, an i64, push; the pushes."""
+    pushes = [eqn for eqn in body.eqns if _leads(e, eqn)]
+    for eqn in pushes:
+        stack, member = e.stack(eqn.inputs[0]), e.facts.members[eqn.inputs[0]]
+        e.declare("declare i64 @llvm.umin.i64(i64, i64)")
+        most = e.op(f"call i64 @llvm.umin.i64(i64 {count}, i64 {MOST_RECORDS})")
+        size = e.op(f"load i64, ptr {stack.size}")
+        _make_room(e, stack, member, e.op(f"add i64 {size}, {most}"))
+    return frozenset(pushes)
+
+
+def _leads(e: Emitter, eqn: Eqn) -> bool:
+    """Whether ``eqn`` is a push that makes a record of a stack in the memory of the host."""
+    member = e.facts.members.get(eqn.inputs[0]) if eqn.op.kind is OpKind.PUSH else None
+    return member is not None and member.leads[OpKind.PUSH]
+
+
 def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
-    """Append to a stack, which doubles when it is full."""
+    """Append to a stack, which grows when it is full."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
     member = e.facts.members[eqn.inputs[0]]
     value = e.value_at(eqn.inputs[1], e.gang)
     if member.leads[OpKind.PUSH]:
         size = e.op(f"load i64, ptr {stack.size}")
-        capacity = e.op(f"load i64, ptr {stack.capacity}")
-        _make_room(e, stack, member, capacity, e.op(f"icmp eq i64 {size}, {capacity}"))
-        e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
+        following = e.op(f"add i64 {size}, 1")
+        if eqn not in e.with_room:
+            _make_room(e, stack, member, following)
+        e.effect(f"store i64 {following}, ptr {stack.size}")
         e.top_records[member.record, OpKind.PUSH] = _record(e, stack, size, member)
     with e.at(e.gang):
         store(e, dtype, value, _field(e, OpKind.PUSH, member))
@@ -95,18 +117,23 @@ def _free(e: Emitter, stack: StackValue) -> None:
     e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
 
 
-def _make_room(e: Emitter, stack: StackValue, member: Member, capacity: str, is_full: str) -> None:
+def _make_room(e: Emitter, stack: StackValue, member: Member, needed: str) -> None:
+    """Let ``stack`` have room for ``needed`` records."""
+    capacity = e.op(f"load i64, ptr {stack.capacity}")
     grow, room = e.label("grow"), e.label("room")
-    e.branch(is_full, grow, room)
+    e.branch(e.op(f"icmp ugt i64 {needed}, {capacity}"), grow, room)
     e.start_block(grow)
-    _grow(e, stack, capacity, member.record_bytes * e.gang)
+    _grow(e, stack, capacity, needed, member.record_bytes * e.gang)
     e.jump_into(room)
 
 
-def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> None:
+def _grow(e: Emitter, stack: StackValue, capacity: str, needed: str, record_bytes: int) -> None:
+    e.declare("declare i64 @llvm.umax.i64(i64, i64)")
     doubled = e.op(f"shl i64 {capacity}, 1")
-    fresh = e.op(f"icmp eq i64 {capacity}, 0")
-    wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
+    wanted = e.op(f"call i64 @llvm.umax.i64(i64 {doubled}, i64 {needed})")
+    wanted = e.op(f"call i64 @llvm.umax.i64(i64 {wanted}, i64 {FIRST_CAPACITY})")
+    # Also the number of bytes is a multiple of the alignment, whatever a record takes.
+    wanted = e.op(f"and i64 {e.op(f'add i64 {wanted}, {FIRST_CAPACITY - 1}')}, {-FIRST_CAPACITY}")
     size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
     data = _aligned_memory(e, size_bytes)
     grown = e.label("grown")

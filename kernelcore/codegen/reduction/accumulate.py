@@ -120,12 +120,23 @@ class Ways:
 
 def add_shared(e: Emitter, eqn: Eqn, addition: Ways) -> None:
     """Make ``addition`` to the array of ``eqn`` in the way that the launch allows."""
+    is_shared = shared_flag(e, eqn)
+    if is_shared is None:
+        addition.alone()
+    else:
+        add_either_way(e, is_shared, addition)
+
+
+def shared_flag(e: Emitter, eqn: Eqn) -> str | None:
+    """Whether other threads may add to the array of ``eqn``, as i1; None where none ever do."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
-    is_shared = e.accumulation.shared.get(eqn.inputs[0])
-    if is_shared is None or is_narrow(array_type(eqn).dtype):
-        addition.alone()
-        return
+    is_log = not is_narrow(array_type(eqn).dtype)
+    return e.accumulation.shared.get(eqn.inputs[0]) if is_log else None
+
+
+def add_either_way(e: Emitter, is_shared: str, addition: Ways) -> None:
+    """Make ``addition`` together with others if ``is_shared``, an i1, and else alone."""
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
     e.branch_rarely(is_shared, together, alone)
     e.start_block(together)

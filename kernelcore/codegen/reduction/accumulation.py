@@ -11,7 +11,7 @@ from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import is_in_loop, walk_eqns, walk_paths
-from kernelcore.language.types import FLOATS
+from kernelcore.language.types import FLOATS, Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 
 
@@ -41,6 +41,27 @@ class JoinedAdditions:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneTrees:
+    """Sums over lanes that are being made (``lane_trees.py``).
+
+    Attributes:
+        dtype: The type of the values.
+        lanes: The lanes of a value.
+        width: The totals of a register.
+        waiting: What has no partner yet, by register, lanes left of each value, and place.
+        totals: The registers of totals that are complete, by number.
+    """
+
+    dtype: Scalar
+    lanes: int
+    width: int
+    waiting: dict[tuple[int, int, int], str] = field(
+        default_factory=dict[tuple[int, int, int], str]
+    )
+    totals: dict[int, str] = field(default_factory=dict[int, str])
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulation:
     """The accumulated arrays of a kernel while its code is emitted.
 
@@ -49,6 +70,7 @@ class Accumulation:
         log: The address of the log of additions.
         partial: The partial sums of every addition in PARTIAL form.
         neighbours: The additions that a gang joins in registers, by each of them.
+        trees: The sums over lanes of runs of additions to adjacent elements, by run.
         brief: Additions outside of loops in kernels with loops: short code matters more there.
         in_place: Whether additions that are not brief append to the log without a call.
         meeting: Additions in SHARED form for which a warp may share one element.
@@ -59,6 +81,9 @@ class Accumulation:
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
     neighbours: Mapping[Eqn, JoinedAdditions] = field(default_factory=dict[Eqn, JoinedAdditions])
+    trees: dict[tuple[Eqn, ...], LaneTrees] = field(
+        default_factory=dict[tuple[Eqn, ...], LaneTrees]
+    )
     brief: frozenset[Eqn] = frozenset()
     in_place: bool = False
     meeting: frozenset[Eqn] = frozenset()

@@ -24,8 +24,9 @@ from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, resized
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.module_function import call
 from kernelcore.codegen.reduction.accumulate import Ways, add_shared
-from kernelcore.codegen.reduction.block_sums import BlockSum, add_block, register_bytes
+from kernelcore.codegen.reduction.block_sums import BlockSum, add_block
 from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame
+from kernelcore.codegen.reduction.lane_trees import register_bytes
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.codegen.simd.partial_sums import Emit, by_length

@@ -19,6 +19,8 @@ from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
 
 # Code that the disk cache has is loaded without it.
+from kernelcore.passes.scheduling import schedule
+
 if TYPE_CHECKING:
     from kernelcore.codegen.llvm import kernel
 else:
@@ -33,6 +35,7 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
+    func = schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines
     gathering, other = choose_detours(func) if has_detours else (None, None)
     turned = None if other is None else (other, choose_strategy(other.func, host()))
