@@ -84,7 +84,8 @@ class _Block:
         # What a loop carries on comes last, so that it can take the place of what it replaces.
         for users in self.users.values():
             users.sort(key=lambda eqn: any(v in ends for v in eqn.outputs))
-        self.sources = [v for v in self.users if v not in makers and v.type in FLOATS]
+        sources = (v for v in self.users if v not in makers and v.type in FLOATS)
+        self.sources = [v for v in sources if not self._is_wide(v)]
         self.wide = {e: None for e in eqns if any(map(self._is_wide, e.outputs))}
 
     def _is_wide(self, value: Var) -> bool:
@@ -95,7 +96,7 @@ class _Block:
         for wide in self._by_level():
             for eqn in wide:
                 self._place(eqn)
-            for value in (*self.sources, *(v for eqn in wide for v in eqn.outputs)):
+            for value in self.sources:
                 self._place_users(value)
         for eqn in self.eqns:
             for made in self._place(eqn):

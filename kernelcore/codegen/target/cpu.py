@@ -35,17 +35,18 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    func = schedule(func)
+    chosen = strategy or choose_strategy(func, host())
+    if chosen.gang > 1:
+        func = schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines
     gathering, other = choose_detours(func) if has_detours else (None, None)
     turned = None if other is None else (other, choose_strategy(other.func, host()))
     pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))
-    strategy = strategy or choose_strategy(func, host())
     return kernel.emit_kernel(
         func,
         symbol,
         host().attributes,
-        strategy,
+        chosen,
         with_lines=with_lines,
         scales=host().scales,
         other=turned,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm.stack_records import stack_records
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -247,3 +249,10 @@ pass:
 fail:
   ret ptr null
 }"""
+
+
+def test_a_loop_makes_room_for_all_that_it_pushes_before_it_starts() -> None:
+    text = cpu.llvm_text(reversal(float32), "roomy", VectorStrategy())
+    marks = re.findall(r"^for|call ptr @aligned_alloc", text, re.MULTILINE)
+    # Twice: room, a loop that pushes, one that pops, and room for the single push behind them.
+    assert marks == ["call ptr @aligned_alloc", "for", "for", "call ptr @aligned_alloc"] * 2
