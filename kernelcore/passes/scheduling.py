@@ -25,11 +25,12 @@ from kernelcore.ir.walk import replace_body
 from kernelcore.language.types import FLOATS
 from kernelcore.passes.access.accumulation_plan import form_of
 
-# Registers hold what shorter blocks compute, or LLVM orders them well enough.
+# Registers hold most of what shorter blocks compute. Figures of all three: docs/decisions/287.
 LEAST_EQNS = 200
-# What more equations use is made first, and no reason to make all of these at once.
+# What more equations use is wide: it is made first, and these do not follow it at once. In blocks
+# of matrices each row would use it, and what all rows wait for would be live together.
 MOST_USES = 8
-# An equation whose other inputs take more equations waits for them.
+# An equation that takes more equations, those that it needs and itself, waits for them.
 MOST_PULLED = 6
 _MOVED = frozenset(
     {OpKind.PURE, OpKind.CAST, OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP}
@@ -75,17 +76,18 @@ class _Block:
         self.needs = {eqn: [makers[a] for a in eqn.inputs if a in makers] for eqn in eqns}
         for eqn, earlier in _effects_in_order(eqns):
             self.needs[eqn].append(earlier)
-        ends = set(region.yields)
+        yielded = set(region.yields)
         self.users: dict[Var, list[Eqn]] = {}
         for eqn in eqns:
             for atom in dict.fromkeys(eqn.inputs):
                 if isinstance(atom, Var):
                     self.users.setdefault(atom, []).append(eqn)
-        # What a loop carries on comes last, so that it can take the place of what it replaces.
+        # Of what uses a value, what a loop carries on comes last: it can take the value's place.
         for users in self.users.values():
-            users.sort(key=lambda eqn: any(v in ends for v in eqn.outputs))
+            users.sort(key=lambda eqn: any(v in yielded for v in eqn.outputs))
         sources = (v for v in self.users if v not in makers and v.type in FLOATS)
         self.sources = [v for v in sources if not self._is_wide(v)]
+        # A set in order.
         self.wide = {e: None for e in eqns if any(map(self._is_wide, e.outputs))}
 
     def _is_wide(self, value: Var) -> bool:
@@ -157,10 +159,11 @@ def _effects_in_order(eqns: Sequence[Eqn]) -> Iterator[tuple[Eqn, Eqn]]:
     """Equations that stay behind others, with these.
 
     Arrays may share memory but for those that are added to in SHARED and PARTIAL form, of which
-    launches see to it (``accumulation_plan.py``).
+    launches see to it (``accumulation_plan.py``). Each stack has an order of its own: which one of
+    several leads their records is decided afterwards (``stack_records.py``).
     """
     addition: Eqn | None = None
-    visible: Eqn | None = None
+    seen_by_loads: Eqn | None = None
     loads: list[Eqn] = []
     stacks: dict[object, Eqn] = {}
     for eqn in eqns:
@@ -171,10 +174,10 @@ def _effects_in_order(eqns: Sequence[Eqn]) -> Iterator[tuple[Eqn, Eqn]]:
                 addition = eqn
                 if form_of(eqn) not in _APART:
                     yield from ((eqn, load) for load in loads)
-                    visible, loads = eqn, []
+                    seen_by_loads, loads = eqn, []
             case OpKind.LOAD:
-                if visible is not None:
-                    yield eqn, visible
+                if seen_by_loads is not None:
+                    yield eqn, seen_by_loads
                 loads.append(eqn)
             case OpKind.PUSH | OpKind.POP:
                 if eqn.inputs[0] in stacks:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernelcore.base.errors import KernelGradError
+from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
@@ -23,7 +24,6 @@ from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimis
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 SHARDS = 4
-GANG = 16
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +42,14 @@ def ordered(func: Func, number: int, monkeypatch: pytest.MonkeyPatch) -> Func:
     return found
 
 
-def run(func: Func, given: Sequence[Any]) -> list[Any]:
-    found = copies(given)
+def run(func: Func, given: Sequence[Any], number: int) -> list[Any]:
+    """The arguments after a launch in two parts."""
+    found, cut = copies(given), number % POINTS
+    gang, least = (8, 16, 32)[number % 3], (1, 4, NO_MASKS)[number // 3 % 3]
     with unoptimised():
-        assert launch(func, found, POINTS, lanes=GANG) == abi.STATUS_OK
+        parts = [(0, cut), (cut, POINTS)]
+        status = launch(func, found, POINTS, parts, gang, least_masked_bytes=least)
+    assert status == abi.STATUS_OK
     return found
 
 
@@ -68,7 +72,7 @@ def test_the_order_changes_no_bit(shard: int, monkeypatch: pytest.MonkeyPatch) -
         for func, given in cases:
             other = ordered(func, number, monkeypatch)
             changed += other is not func
-            wanted, found = run(func, given), run(other, given)
+            wanted, found = run(func, given, number), run(other, given, number)
             for param, want, got in zip(func.params, wanted, found, strict=True):
                 if isinstance(param.type, ArrayType):
                     message = f"{param.name}: program {number}\n{program.text}"

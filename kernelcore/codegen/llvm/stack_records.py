@@ -21,12 +21,14 @@ class Member:
         record: The number of the shared stack.
         offset_bytes: Where the field lies in a record.
         record_bytes: Distance from one record to the next.
+        has_one_push: Whether one PUSH makes all records.
         leads: Of the STACKs, PUSHes and POPs of the members, whether this one's is the first.
     """
 
     record: int
     offset_bytes: int
     record_bytes: int
+    has_one_push: bool
     leads: dict[OpKind, bool]
 
 
@@ -82,13 +84,14 @@ def _members(
     for use in (u for s in stacks for u in uses[s]):
         kind = use.eqn.op.kind
         first[kind] = min(first.get(kind, use.place), use.place)
+    has_one_push = all(sum(u.eqn.op.kind is OpKind.PUSH for u in uses[s]) == 1 for s in stacks)
     for at, stack in enumerate(ordered):
         known = uses[stack]
         leads = {
             k: len(stacks) == 1 or any(u.eqn.op.kind is k and u.place == first[k] for u in known)
             for k in _KINDS
         }
-        yield stack, Member(number, sum(widths[:at]), record_bytes, leads)
+        yield stack, Member(number, sum(widths[:at]), record_bytes, has_one_push, leads)
 
 
 def _dtype(stack: Atom) -> Scalar:

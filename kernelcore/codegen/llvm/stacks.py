@@ -1,6 +1,7 @@
 """Private stacks: memory that a kernel allocates, grows and frees.
 
-A ``for`` loop makes room for all of its iterations before it starts; other pushes ask for room.
+A ``for`` loop that all lanes run together makes room for all of its iterations before it starts;
+other pushes ask for room.
 The stack of a gang has one record per iteration of the innermost loop around a push, with one
 element per lane. A loop that pops runs the iterations of the loop that pushes backwards
 (``ENDS_TOGETHER``); a lane is active in an iteration of one exactly if it is in that of the other.
@@ -17,8 +18,8 @@ from kernelcore.language.types import Scalar, StackType
 
 # The size of a stack is a multiple of its alignment, as aligned_alloc() asks for.
 FIRST_CAPACITY = 64
-# No memory holds more; the bytes of so many records are an int64.
-MOST_RECORDS = 1 << 40
+# Loops that push more would take days; the bytes of so many records are an int64.
+MOST_RECORDS = 1 << 44
 # Vectors that lie across two cache lines take twice as long.
 ALIGNMENT = 64
 
@@ -38,7 +39,7 @@ def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
 
 
 def make_room_for(e: Emitter, body: Region, count: str) -> frozenset[Eqn]:
-    """Make room for what the ``count`` iterations of a loop, an i64, push; the pushes."""
+    """The pushes of a loop for whose ``count`` iterations, an i64, this makes room."""
     pushes = [eqn for eqn in body.eqns if _leads(e, eqn)]
     for eqn in pushes:
         stack, member = e.stack(eqn.inputs[0]), e.facts.members[eqn.inputs[0]]
@@ -50,9 +51,11 @@ def make_room_for(e: Emitter, body: Region, count: str) -> frozenset[Eqn]:
 
 
 def _leads(e: Emitter, eqn: Eqn) -> bool:
-    """Whether ``eqn`` is a push that makes a record of a stack in the memory of the host."""
-    member = e.facts.members.get(eqn.inputs[0]) if eqn.op.kind is OpKind.PUSH else None
-    return member is not None and member.leads[OpKind.PUSH]
+    """Whether ``eqn`` is the one push that makes the records of its stack."""
+    if eqn.op.kind is not OpKind.PUSH:
+        return False
+    member = e.facts.members[eqn.inputs[0]]
+    return member.has_one_push and member.leads[OpKind.PUSH]
 
 
 def emit_push(e: Emitter, eqn: Eqn) -> list[str]:

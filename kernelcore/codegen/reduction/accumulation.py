@@ -70,7 +70,8 @@ class Accumulation:
         log: The address of the log of additions.
         partial: The partial sums of every addition in PARTIAL form.
         neighbours: The additions that a gang joins in registers, by each of them.
-        trees: The sums over lanes of runs of additions to adjacent elements, by run.
+        trees: The sums over lanes of runs of additions to adjacent elements, by run, with the
+            addition to the first element.
         brief: Additions outside of loops in kernels with loops: short code matters more there.
         in_place: Whether additions that are not brief append to the log without a call.
         meeting: Additions in SHARED form for which a warp may share one element.
@@ -81,8 +82,8 @@ class Accumulation:
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
     neighbours: Mapping[Eqn, JoinedAdditions] = field(default_factory=dict[Eqn, JoinedAdditions])
-    trees: dict[tuple[Eqn, ...], LaneTrees] = field(
-        default_factory=dict[tuple[Eqn, ...], LaneTrees]
+    trees: dict[tuple[Eqn, ...], tuple[Eqn, LaneTrees]] = field(
+        default_factory=dict[tuple[Eqn, ...], tuple[Eqn, LaneTrees]]
     )
     brief: frozenset[Eqn] = frozenset()
     in_place: bool = False

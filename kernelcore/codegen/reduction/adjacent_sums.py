@@ -40,6 +40,11 @@ class _Row:
     width: int
     asks: bool
 
+    @property
+    def symbol(self) -> str:
+        words = ["kc", "add_row", self.dtype.name, str(self.count), str(self.width)]
+        return ".".join([*words, "asks"] if self.asks else words)
+
 
 def joins(e: Emitter, eqn: Eqn) -> bool:
     """Whether the addition ``eqn`` is made together with others, to elements beside its own."""
@@ -51,14 +56,18 @@ def joins(e: Emitter, eqn: Eqn) -> bool:
 
 
 def emit_adjacent(e: Emitter, eqn: Eqn) -> list[str]:
-    """Join what lanes add to one element to a tree; the last addition of a run makes all."""
+    """Join what lanes add to one element to a tree; the last addition of a run makes all.
+
+    Runs are found in the kernel whose code is emitted, so that they have the order of this.
+    """
     run, dtype = e.facts.adjacent_sums[eqn], array_type(eqn).dtype
     assert e.accumulation is not None
     width = min(e.gang, lane_trees.register_bytes(e) // dtype.size_bytes)
     if eqn is run[0]:
-        e.accumulation.trees[run] = LaneTrees(dtype, e.gang, width)
-    lowest = min(run, key=element_in_row)
-    trees, place = e.accumulation.trees[run], element_in_row(eqn) - element_in_row(lowest)
+        first = min(run, key=element_in_row)
+        e.accumulation.trees[run] = first, LaneTrees(dtype, e.gang, width)
+    first, trees = e.accumulation.trees[run]
+    place = element_in_row(eqn) - element_in_row(first)
     lane_trees.add(e, trees, place, or_nothing(e, eqn.inputs[-1]))
     if eqn is run[-1]:
         totals = lane_trees.finished(e, trees)
@@ -69,7 +78,7 @@ def emit_adjacent(e: Emitter, eqn: Eqn) -> list[str]:
                     e, dtype, total, memory.address_at(e, kept, at * width * dtype.size_bytes)
                 )
         with e.at(1):
-            address = memory.element(e, lowest)[1]
+            address = memory.element(e, first)[1]
         _add_row(e, eqn, len(run), width, f"ptr {address}, ptr {kept}")
     return ["poison"]
 
@@ -98,8 +107,8 @@ def _function(row: _Row, attributes: tuple[tuple[str, str], ...]) -> ModuleFunct
         add_either_way(e, "%is_shared", ways)
     else:
         _add_alone(e, row)
-    symbol = f"kc.add_row.{row.dtype.name}.{row.count}{'.asks' if row.asks else ''}"
-    return finished(e, symbol, f"{ASKED if row.asks else ''}ptr %row, ptr %kept", dict(attributes))
+    params = f"{ASKED if row.asks else ''}ptr %row, ptr %kept"
+    return finished(e, row.symbol, params, dict(attributes))
 
 
 def _add_alone(e: Emitter, row: _Row) -> None:

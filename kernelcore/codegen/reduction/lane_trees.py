@@ -2,7 +2,11 @@
 
 The lanes of one value are added up as a tree, halves to halves. Once a value takes half of a
 register, two share one, so that 16 values of 16 lanes take 15 additions of registers. Each value
-gets the total that it would get alone.
+gets the total that it would get alone. Four values of four lanes:
+
+    a0 a1 a2 a3   b0 b1 b2 b3           a0+a2 a1+a3 b0+b2 b1+b3
+    c0 c1 c2 c3   d0 d1 d2 d3           c0+c2 c1+c3 d0+d2 d1+d3         a b c d
+      4 lanes of each value               2 lanes of each value       1 of each
 """
 
 from __future__ import annotations
@@ -36,7 +40,10 @@ def add(e: Emitter, trees: LaneTrees, place: int, value: str) -> None:
 
 
 def finished(e: Emitter, trees: LaneTrees) -> list[str]:
-    """The registers of totals. Those of places without a value mean nothing."""
+    """The registers of totals. Those of places without a value mean nothing, and are not used.
+
+    Those with most lanes left come first: they are joined to what waits with fewer.
+    """
     while trees.waiting:
         key = max(trees.waiting, key=lambda k: k[1])
         register, part, at = key

@@ -17,10 +17,9 @@ from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_piec
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
-
-# Code that the disk cache has is loaded without it.
 from kernelcore.passes.scheduling import schedule
 
+# Code that the disk cache has is loaded without it.
 if TYPE_CHECKING:
     from kernelcore.codegen.llvm import kernel
 else:
@@ -35,6 +34,7 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
+    # No choice here or in launches depends on the order of the equations of a block.
     chosen = strategy or choose_strategy(func, host())
     if chosen.gang > 1:
         func = schedule(func)

@@ -252,7 +252,13 @@ fail:
 
 
 def test_a_loop_makes_room_for_all_that_it_pushes_before_it_starts() -> None:
-    text = cpu.llvm_text(reversal(float32), "roomy", VectorStrategy())
+    text = cpu.llvm_text(two_stacks(False), "roomy", VectorStrategy())
     marks = re.findall(r"^for|call ptr @aligned_alloc", text, re.MULTILINE)
-    # Twice: room, a loop that pushes, one that pops, and room for the single push behind them.
-    assert marks == ["call ptr @aligned_alloc", "for", "for", "call ptr @aligned_alloc"] * 2
+    # In both bodies: room for the records of both stacks, a loop that pushes, one that pops.
+    assert marks == ["call ptr @aligned_alloc", "for", "for"] * 2
+
+
+def test_pushes_at_several_places_ask_for_room_each_time() -> None:
+    text = cpu.llvm_text(reversal(float32), "asking", VectorStrategy())
+    marks = re.findall(r"^for|call ptr @aligned_alloc", text, re.MULTILINE)
+    assert marks == ["for", "call ptr @aligned_alloc", "for", "call ptr @aligned_alloc"] * 2
