@@ -72,7 +72,7 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
     apart = [k for k in range(len(carried)) if not any(k in places for places in vectors)]
     init = [[eqn.inputs[3 + k] for k in places] for places in vectors]
     wide_entries = [pack_code.vector(e, given) for given in init]
-    with_room = stacks.make_room_for(e, body, resized(e, count, ty, "i64"))
+    with_room = stacks.make_room_for(e, body, count, ty)
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))

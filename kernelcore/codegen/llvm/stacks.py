@@ -9,6 +9,7 @@ element per lane. A loop that pops runs the iterations of the loop that pushes b
 
 from __future__ import annotations
 
+from kernelcore.codegen.llvm.blocks import resized
 from kernelcore.codegen.llvm.emitter import Emitter, StackValue
 from kernelcore.codegen.llvm.memory import address_at, load, store
 from kernelcore.codegen.llvm.stack_records import Member
@@ -38,13 +39,14 @@ def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
     return [e.records[member.record]]
 
 
-def make_room_for(e: Emitter, body: Region, count: str) -> frozenset[Eqn]:
-    """The pushes of a loop for whose ``count`` iterations, an i64, this makes room."""
+def make_room_for(e: Emitter, body: Region, count: str, ty: str) -> frozenset[Eqn]:
+    """The pushes of a loop for whose ``count`` iterations, of type ``ty``, this makes room."""
     pushes = [eqn for eqn in body.eqns if _leads(e, eqn)]
     for eqn in pushes:
         stack, member = e.stack(eqn.inputs[0]), e.facts.members[eqn.inputs[0]]
         e.declare("declare i64 @llvm.umin.i64(i64, i64)")
-        most = e.op(f"call i64 @llvm.umin.i64(i64 {count}, i64 {MOST_RECORDS})")
+        wide = resized(e, count, ty, "i64")
+        most = e.op(f"call i64 @llvm.umin.i64(i64 {wide}, i64 {MOST_RECORDS})")
         size = e.op(f"load i64, ptr {stack.size}")
         _make_room(e, stack, member, e.op(f"add i64 {size}, {most}"))
     return frozenset(pushes)
