@@ -105,11 +105,11 @@ def test_loads_pass_additions_only_to_arrays_of_their_own(
     if is_planned:
         return
     both = OpKind.LOAD, OpKind.ATOMIC_ADD
-    for name in ("before", "after"):
+    for number in (0, SIZE):
         sides = []
         for f in (func, ordered):
             eqns = order_of(f, *both)
-            cut = eqns.index(additions[0 if name == "before" else SIZE])
+            cut = eqns.index(additions[number])
             sides.append({e for e in eqns[:cut] if e.op.kind is OpKind.LOAD})
         assert sides[0] == sides[1]
 

@@ -16,7 +16,8 @@ constexpr int64_t kMaxChunkPoints = 16384;
 // For accumulated windows, where the head of a chunk costs more than its other points.
 constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
-// Points that make so many additions each take long enough for small chunks (docs/decisions/288).
+// From this many additions per point on, a chunk of few points takes long enough
+// (docs/decisions/288).
 constexpr int64_t kManyAdditions = 1024;
 // Row tiling runs up to this many rows of a chunk together. Shorter rows hold no whole gang; larger
 // chunks would leave threads idle at the end.

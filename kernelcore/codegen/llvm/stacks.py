@@ -19,7 +19,7 @@ from kernelcore.language.types import Scalar, StackType
 
 # The size of a stack is a multiple of its alignment, as aligned_alloc() asks for.
 FIRST_CAPACITY = 64
-# Loops that push more would take days; the bytes of so many records are an int64.
+# No loop pushes more within a day. The size of as many records in bytes fits in an int64.
 MOST_RECORDS = 1 << 44
 # Vectors that lie across two cache lines take twice as long.
 ALIGNMENT = 64

@@ -8,6 +8,7 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import element_in_row
 from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.blocks import repeat
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.reduction import lane_trees
@@ -87,26 +88,30 @@ def _add_row(e: Emitter, eqn: Eqn, count: int, width: int, passed: str) -> None:
     """Add to a row by a call: a branch here would part the code around it."""
     is_shared = shared_flag(e, eqn)
     row = _Row(array_type(eqn).dtype, count, width, is_shared is not None)
-    log = "" if is_shared is None else asked(e, is_shared)
-    call(e, _function(row, e.facts.attributes), log + passed)
+    call(e, _function(row, e.facts.attributes), asked(e, is_shared) + passed)
 
 
-def asked(e: Emitter, is_shared: str) -> str:
-    """What is passed for ``ASKED``."""
+def asked(e: Emitter, is_shared: str | None) -> str:
+    """What is passed for ``ASKED``; nothing where no other thread ever adds."""
     assert e.accumulation is not None
-    return f"ptr {e.accumulation.log}, i1 {is_shared}, "
+    return "" if is_shared is None else f"ptr {e.accumulation.log}, i1 {is_shared}, "
+
+
+def add_as_asked(e: Emitter, ways: Ways, *, asks: bool) -> None:
+    """The body of a function that has the parameters ``ASKED`` if ``asks``."""
+    if asks:
+        add_either_way(e, "%is_shared", ways)
+    else:
+        ways.alone()
 
 
 @cache
 def _function(row: _Row, attributes: tuple[tuple[str, str], ...]) -> ModuleFunction:
     e = Emitter(Lanes())
-    if row.asks:
-        ways = Ways(
-            lambda: append_row(e, row.dtype, "%kept", str(row.count)), lambda: _add_alone(e, row)
-        )
-        add_either_way(e, "%is_shared", ways)
-    else:
-        _add_alone(e, row)
+    ways = Ways(
+        lambda: append_row(e, row.dtype, "%kept", str(row.count)), lambda: _add_alone(e, row)
+    )
+    add_as_asked(e, ways, asks=row.asks)
     params = f"{ASKED if row.asks else ''}ptr %row, ptr %kept"
     return finished(e, row.symbol, params, dict(attributes))
 
@@ -127,17 +132,13 @@ def _add_alone(e: Emitter, row: _Row) -> None:
 
 
 def append_row(e: Emitter, dtype: Scalar, kept: str, size: str, *, is_down: bool = False) -> None:
-    """Add ``size`` numbers at ``kept`` to the elements from %row on, by the log."""
-    ty = LLVM_TYPES[dtype.name]
-    before, head, done = e.block, e.label("number"), e.label("numbers_done")
-    e.jump_into(head)
-    at, address = e.phi("i32", ("0", before)), e.phi("ptr", ("%row", before))
-    value = e.op(f"load {ty}, ptr {e.op(f'getelementptr {ty}, ptr {kept}, i32 {at}')}")
-    with e.at(1):
-        add_together(e, "%log", dtype, address, value, in_place=True)
-    following = e.op(f"add nuw i32 {at}, 1")
-    step = -dtype.size_bytes if is_down else dtype.size_bytes
-    e.add_edge(address, memory.address_at(e, address, step), e.block)
-    e.add_edge(at, following, e.block)
-    e.branch(e.op(f"icmp ult i32 {following}, {size}"), head, done)
-    e.start_block(done)
+    """Add ``size`` numbers at ``kept``, an i64, to the elements from %row on, by the log."""
+    ty, step = LLVM_TYPES[dtype.name], -dtype.size_bytes if is_down else dtype.size_bytes
+
+    def append(at: str) -> None:
+        value = e.op(f"load {ty}, ptr {e.op(f'getelementptr {ty}, ptr {kept}, i64 {at}')}")
+        address = e.op(f"getelementptr i8, ptr %row, i64 {e.op(f'mul i64 {at}, {step}')}")
+        with e.at(1):
+            add_together(e, "%log", dtype, address, value, in_place=True)
+
+    repeat(e, size, append)

@@ -12,12 +12,13 @@ from functools import cache
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.blocks import resized
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.reduction import lane_trees
-from kernelcore.codegen.reduction.accumulate import Ways, add_either_way, shared_flag
+from kernelcore.codegen.reduction.accumulate import Ways, shared_flag
 from kernelcore.codegen.reduction.accumulation import LaneTrees
-from kernelcore.codegen.reduction.adjacent_sums import ASKED, append_row, asked
+from kernelcore.codegen.reduction.adjacent_sums import ASKED, add_as_asked, append_row, asked
 from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd.vector_access import load_adjacent, store_adjacent
 from kernelcore.ir.core import Eqn
@@ -80,26 +81,17 @@ class _Totals:
 def add_block(e: Emitter, found: BlockSum, block: int, size: str) -> None:
     """Make the addition ``found`` for the ``size`` iterations of a block of at most ``block``."""
     dtype, is_shared = array_type(found.eqn).dtype, shared_flag(e, found.eqn)
-    asks = is_shared is not None
-    what = _totals_of(e, dtype, block, is_down=found.step < 0, asks=asks)
-    log = "" if is_shared is None else asked(e, is_shared)
-    passed = f"{log}ptr {found.address}, i32 {size}, ptr {found.slot}"
-    call(e, _function(what, e.facts.attributes), passed)
-
-
-def _totals_of(e: Emitter, dtype: Scalar, block: int, *, is_down: bool, asks: bool) -> _Totals:
     width = min(block, e.gang, lane_trees.register_bytes(e) // dtype.size_bytes)
-    return _Totals(dtype, e.gang, block, is_down, asks, width)
+    what = _Totals(dtype, e.gang, block, found.step < 0, is_shared is not None, width)
+    passed = f"{asked(e, is_shared)}ptr {found.address}, i32 {size}, ptr {found.slot}"
+    call(e, _function(what, e.facts.attributes), passed)
 
 
 @cache
 def _function(what: _Totals, attributes: tuple[tuple[str, str], ...]) -> ModuleFunction:
     e = Emitter(Lanes(what.gang))
-    if what.asks:
-        ways = Ways(lambda: _emit_shared(e, what), lambda: _emit_alone(e, what))
-        add_either_way(e, "%is_shared", ways)
-    else:
-        _emit_alone(e, what)
+    ways = Ways(lambda: _emit_shared(e, what), lambda: _emit_alone(e, what))
+    add_as_asked(e, ways, asks=what.asks)
     return finished(e, what.symbol, what.params, dict(attributes))
 
 
@@ -131,7 +123,7 @@ def _emit_shared(e: Emitter, what: _Totals) -> None:
         place = memory.address_at(e, kept, start * dtype.size_bytes)
         with e.at(what.width):
             memory.store(e, dtype, total, place)
-    append_row(e, dtype, kept, "%size", is_down=what.is_down)
+    append_row(e, dtype, kept, resized(e, "%size", "i32", "i64"), is_down=what.is_down)
 
 
 def _totals(e: Emitter, what: _Totals, iterations: Sequence[int]) -> str:

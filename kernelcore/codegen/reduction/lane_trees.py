@@ -74,7 +74,10 @@ def _join(e: Emitter, trees: LaneTrees, key: tuple[int, int, int], value: str) -
 def _added(
     e: Emitter, dtype: Scalar, given: tuple[Sequence[str], int], orders: Sequence[Sequence[int]]
 ) -> str:
-    """The sum of the elements in two ``orders`` of one or two values of so many lanes."""
+    """The elements in the first of two ``orders`` plus those in the second.
+
+    ``given`` are one or two values, and the number of lanes of each.
+    """
     (x, *rest), lanes = given
     y = rest[0] if rest else "poison"
     parts = [shuffled(e, LLVM_TYPES[dtype.name], x, lanes, order, y) for order in orders]

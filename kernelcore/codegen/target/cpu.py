@@ -17,13 +17,14 @@ from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_piec
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
-from kernelcore.passes.scheduling import schedule
 
 # Code that the disk cache has is loaded without it.
 if TYPE_CHECKING:
     from kernelcore.codegen.llvm import kernel
+    from kernelcore.passes import scheduling
 else:
     kernel = Deferred("kernelcore.codegen.llvm.kernel")
+    scheduling = Deferred("kernelcore.passes.scheduling")
 
 
 def llvm_text(
@@ -37,7 +38,7 @@ def llvm_text(
     # No choice here or in launches depends on the order of the equations of a block.
     chosen = strategy or choose_strategy(func, host())
     if chosen.gang > 1:
-        func = schedule(func)
+        func = scheduling.schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines
     gathering, other = choose_detours(func) if has_detours else (None, None)
     turned = None if other is None else (other, choose_strategy(other.func, host()))
