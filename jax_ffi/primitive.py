@@ -15,6 +15,7 @@ from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
+from jax_ffi.adjoints import Tangents
 from kernelcore.operators import (
     Fuse,
     Operation,
@@ -41,6 +42,8 @@ class Launch:
         fuse: Whether XLA computes it in its own code.
         is_transpose: Whether the ``linear`` operands are cotangents of one launch, which a program
             seldom needs afterwards.
+        is_saving: Whether its last results are what an adjoint takes, beside those of the kernel.
+        tangents: What ``operation`` gives the tangents of, if a transpose is the adjoint of that.
     """
 
     operation: Operation
@@ -50,6 +53,8 @@ class Launch:
     block_dim: int = 0
     fuse: Fuse = False
     is_transpose: bool = False
+    is_saving: bool = False
+    tangents: Tangents | None = None
 
 
 def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from jax import lax
 from jax.interpreters import ad, batching
 from jax.sharding import AxisType
 
+from jax_ffi.adjoints import Adjoint, Tangents, adjoint_of, read_by_adjoint, saving_forward
 from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
@@ -47,7 +48,8 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple
 
     placed = [place(i, a, axis) for i, (a, axis) in enumerate(zip(args, axes, strict=True))]
     mask = [axis is not None or i in owners for i, axis in enumerate(axes)]
-    batched = replace(launch, operation=derive.batch(operation, mask))
+    # Of an operand with a tangent, only one of the two may be batched.
+    batched = replace(launch, operation=derive.batch(operation, mask), tangents=None)
     return bind(placed, batched), [0] * operation.visible
 
 
@@ -64,53 +66,103 @@ def _batch_in_turn(
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> tuple[Any, Any]:
-    results = bind(primals, launch)
-    t_results: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
-    active = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+    operation = launch.operation
+    active = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
     if not active:
-        return results, t_results
+        results = bind(primals, launch)
+        return results, _zeros(results)
     if not launch.differentiable:
-        raise _not_differentiable(launch.operation)
-    given = {i: tangents[i] for i in active}
-    operation, primals = launch.operation, list(primals)
+        raise _not_differentiable(operation)
+    given = [tangents[i] for i in active]
     chosen = extremum_operations(operation, active)
     if chosen is not None:
-        operation = chosen.weighted
-        known = _selected(chosen, primals, results, launch)
-        primals += known.operands
-        for i in given.keys() & known.start.keys():
-            given[i] = given[i] * known.start[i]
-    derived = derive.jvp(operation, active)
+        return _jvp_of_extrema(primals, active, given, chosen, launch)
+    forward = operation
+    # What a loop of a linear launch computes need not be linear.
+    if not launch.linear and not launch.is_saving:
+        forward = saving_forward(operation, active)
+    is_saving = launch.is_saving or forward is not operation
+    made = bind(primals, replace(launch, operation=forward, is_saving=is_saving))
+    results, saved = made[: operation.visible], made[operation.visible :]
+    derived = derive.with_operands(
+        derive.jvp(operation, active), forward.outputs[operation.visible :]
+    )
+    operands, count = [*primals, *given, *saved], len(primals)
+    read = read_by_adjoint(operation, active, is_saved=bool(saved))
+    taken = () if read is None else (*read, *range(count + len(given), len(operands)))
+    derived, kept = _without_unread(derived, operands, taken)
+    tangent = _derived(launch, derived.operation, _places(kept, count, len(given)))
+    if read is not None:
+        numbers = tuple(k for k, _ in kept)
+        shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in numbers)
+        of = Tangents(operation, active, derived.produced, numbers, shapes)
+        tangent = replace(tangent, tangents=of)
+    return results, _made(derived, kept, tangent, results)
+
+
+def _jvp_of_extrema(
+    primals: Sequence[Any],
+    active: tuple[int, ...],
+    given: Sequence[Any],
+    chosen: ExtremumOperations,
+    launch: Launch,
+) -> tuple[Any, Any]:
+    """The same for a kernel with atomic minima or maxima."""
+    results = bind(primals, launch)
+    known = _selected(chosen, primals, results, launch)
+    primals = [*primals, *known.operands]
+    weighted = [
+        t * known.start[i] if i in known.start else t for i, t in zip(active, given, strict=True)
+    ]
+    derived, kept = _without_unread(derive.jvp(chosen.weighted, active), [*primals, *weighted])
+    linear = _places(kept, len(primals), len(given))
+    tangent = _derived(launch, derived.operation, linear)
+    return results, _made(derived, kept, tangent, results)
+
+
+Kept = Sequence[tuple[int, Any]]
+
+
+def _places(kept: Kept, first: int, count: int) -> tuple[int, ...]:
+    """Where the operands from ``first`` on are among those that are kept."""
+    return tuple(n for n, (k, _) in enumerate(kept) if first <= k < first + count)
+
+
+def _zeros(results: Sequence[Any]) -> list[Any]:
+    return [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+
+
+def _made(
+    derived: DerivedOperation, kept: Kept, tangent: Launch, results: Sequence[Any]
+) -> list[Any]:
+    """The tangents of ``results``, those that ``tangent`` does not produce being zero."""
+    t_results = _zeros(results)
     if derived.produced:
-        count = len(primals)
-        derived, kept = _without_unread(derived, [*primals, *given.values()])
-        linear = tuple(n for n, (k, _) in enumerate(kept) if k >= count)
-        made = bind([v for _, v in kept], _derived(launch, derived.operation, linear))
-        for index, tangent in zip(derived.produced, made, strict=True):
-            t_results[index] = tangent
-    return results, t_results
+        made = bind([value for _, value in kept], tangent)
+        for index, value in zip(derived.produced, made, strict=True):
+            t_results[index] = value
+    return t_results
 
 
 def _without_unread(
-    derived: DerivedOperation, operands: Sequence[Any]
+    derived: DerivedOperation, operands: Sequence[Any], taken: Collection[int] = ()
 ) -> tuple[DerivedOperation, list[tuple[int, Any]]]:
-    """``derived`` and those of its operands that it reads, with their positions.
+    """``derived`` and those of its operands that it reads or are ``taken``, with their positions.
 
     A linear program keeps its other operands until its transpose has run, and devices would gather
     an operand that no access shows how to cut.
     """
     shapes = [np.shape(x) for x in operands]
     # An extent that is a symbol is known from the array only.
-    fixed = [k for k, shape in enumerate(shapes) if all(isinstance(n, int) for n in shape)]
+    fixed = [
+        k
+        for k, shape in enumerate(shapes)
+        if k not in taken and all(isinstance(n, int) for n in shape)
+    ]
     omit = derive.unread(derived.operation, fixed)
-    sizes = _sizes(derived.operation, omit, shapes)
+    sizes = derive.sizes(derived.operation, omit, shapes)
     kept = [(k, x) for k, x in enumerate(operands) if k not in omit]
     return derive.without(derived, omit, sizes) if omit else derived, kept
-
-
-def _sizes(operation: Operation, omit: Sequence[int], shapes: Sequence[Any]) -> derive.Sizes:
-    """The extents of the operands ``omit`` that those of the others do not tell."""
-    return tuple(((k, axis), shapes[k][axis]) for k, axis in derive.untold(operation, omit))
 
 
 def _shape(value: Any) -> tuple[Any, ...]:
@@ -122,7 +174,13 @@ def _derived(
 ) -> Launch:
     # A derivative takes more registers, which may not leave blocks of that size.
     return replace(
-        launch, operation=operation, linear=linear, is_transpose=is_transpose, block_dim=0
+        launch,
+        operation=operation,
+        linear=linear,
+        is_transpose=is_transpose,
+        is_saving=False,
+        tangents=None,
+        block_dim=0,
     )
 
 
@@ -132,7 +190,7 @@ def _selected(
     """The constants in the tangents of a kernel with atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]
     found = [jax.lax.stop_gradient(r) for r in results]
-    run = replace(launch, linear=(), is_transpose=False, has_side_effect=False, block_dim=0)
+    run = replace(_derived(launch, launch.operation, ()), has_side_effect=False)
 
     def apply(operation: Operation, args: Sequence[Any]) -> list[Any]:
         return bind(args, replace(run, operation=operation))
@@ -150,16 +208,29 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
     given = [j for j, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
     if not given:
         return ct_args
-    derived = derive.vjp(operation, wrt, given)
-    if derived.produced:
-        sizes = _sizes(derived.operation, wrt, [_shape(a) for a in args])
-        derived = derive.without(derived, wrt, sizes)
-        known = [a for a in args if not ad.is_undefined_primal(a)]
+    adjoint = None
+    if launch.tangents is not None:
+        adjoint = adjoint_of(launch.tangents, wrt, given)
+    if adjoint is None:
+        adjoint = _transposed(operation, wrt, given, [_shape(a) for a in args])
+    if adjoint.derived.produced:
+        known = [args[n] for n in adjoint.operands]
         operands = [*known, *(cotangents[j] for j in given)]
-        made = _cotangents(launch, derived, operands, len(known))
-        for index, ct in zip(derived.produced, made, strict=True):
-            ct_args[index] = _with_sharding_of(ct, args[index].aval)
+        made = _cotangents(launch, adjoint.derived, operands, len(known))
+        for index, ct in zip(adjoint.derived.produced, made, strict=True):
+            place = adjoint.places[index]
+            ct_args[place] = _with_sharding_of(ct, args[place].aval)
     return ct_args
+
+
+def _transposed(
+    operation: Operation, wrt: Sequence[int], given: Sequence[int], shapes: Sequence[Any]
+) -> Adjoint:
+    """The transpose of ``operation``, which is linear in the operands ``wrt``."""
+    derived = derive.vjp(operation, wrt, given)
+    sizes = derive.sizes(derived.operation, wrt, shapes)
+    known = [n for n in range(len(shapes)) if n not in wrt]
+    return Adjoint(derive.without(derived, wrt, sizes), known, {n: n for n in wrt})
 
 
 def _cotangents(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import KernelGradError
@@ -37,6 +38,8 @@ class DerivedOperation:
     produced: tuple[int, ...]
 
 
+# The shapes of operands.
+Shapes = Mapping[int, Sequence[Any]] | Sequence[Sequence[Any]]
 # Extents of operands that are omitted: (operand, axis) and a number each.
 Sizes = tuple[tuple[tuple[int, int], int], ...]
 
@@ -77,6 +80,20 @@ def without(derived: DerivedOperation, omit: Sequence[int], sizes: Sizes = ()) -
     """
     key = ("without", tuple(omit), sizes)
     return derived.operation.once(key, lambda: _without(derived, tuple(omit), dict(sizes)))
+
+
+def sizes(op: Operation, omit: Iterable[int], shapes: Shapes) -> Sizes:
+    """The extents of the operands ``omit`` that those of the others do not tell."""
+    return tuple(((k, axis), shapes[k][axis]) for k, axis in untold(op, tuple(omit)))
+
+
+def with_operands(derived: DerivedOperation, results: Sequence[Result]) -> DerivedOperation:
+    """``derived`` with operands behind its own that are alike to ``results``, and not read."""
+    if not results:
+        return derived
+    op, more = derived.operation, tuple(Operand(r.name, r.type, r.shape) for r in results)
+    key = ("with_operands", more)
+    return replace(derived, operation=op.once(key, lambda: _with_operands(op, more)))
 
 
 def without_unused(op: Operation) -> Operation:
@@ -298,6 +315,11 @@ def _without(
     )
     operation = Operation(op.func, operands, results, op.visible, bindings, moved(op.grid))
     return replace(derived, operation=operation)
+
+
+def _with_operands(op: Operation, more: tuple[Operand, ...]) -> Operation:
+    operands = (*op.operands, *more)
+    return Operation(op.func, operands, op.results, op.visible, op.bindings, op.grid)
 
 
 def _without_unused(op: Operation) -> Operation:

@@ -62,7 +62,7 @@ def _vjp_of_saved(
 ) -> DerivedOperation:
     """``vjp_of_saved``, where ``made`` is ``op`` with more visible results."""
     saved = range(op.visible, made.visible)
-    key = ("vjp", tuple(wrt), tuple(cotangents))
+    key = ("vjp_of_saved", tuple(wrt), tuple(cotangents))
     return made.once(key, lambda: _vjp(made, tuple(wrt), cotangents, saved))
 
 

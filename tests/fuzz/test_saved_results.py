@@ -1,4 +1,7 @@
-"""Random kernels with loops along rows: adjoints that get their results have the same bits."""
+"""Random kernels with loops along rows: adjoints that get their results have the same bits.
+
+In torch by its operators, in JAX by ``jax.vjp``.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ import itertools
 import os
 from collections.abc import Iterator
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
 import kernelcore as kc
+from jax_ffi.primitive import Launch, bind
 from kernelcore.operators import Operation, as_array, kernel_operation, saving
 from tests.fuzz.kept_programs import EXTENTS, KeepingProgram
 from tests.fuzz.typed_programs import define
@@ -30,6 +37,16 @@ def operands(operation: Operation, program: KeepingProgram, number: int) -> list
         torch.randn(shape[: t.ndim], dtype=dtype_to_torch(t.dtype), generator=generator)
         for t in types
     ]
+
+
+def gradients_in_jax(
+    operation: Operation, args: list[torch.Tensor], cotangents: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The cotangents of all operands, by ``jax.vjp`` of a launch."""
+    with jax.enable_x64(True):
+        primals, given = ([jnp.asarray(a.numpy()) for a in each] for each in (args, cotangents))
+        _, pull = jax.vjp(lambda *values: bind(values, Launch(operation)), *primals)
+        return [torch.from_numpy(np.array(ct)) for ct in pull(given)]
 
 
 def programs(shard: int, shards: int) -> Iterator[tuple[int, KeepingProgram, Operation]]:
@@ -67,12 +84,15 @@ def test_adjoints_have_the_bits_of_those_that_run_the_loops(shard: int) -> None:
         given = [torch.cos(r) for r in plain]
         short, produced = operator.derived(derivation.saved_vjp(wrt, seeds, ()))
         whole, wanted = operator.derived(derivation.vjp(wrt, seeds, ()))
+        in_jax = gradients_in_jax(operation, args, given)
         assert short is not None
         assert whole is not None
         assert produced == wanted
         found = short.results(short.direct(*args, *results[len(plain) :], *given))
         again = whole.results(whole.direct(*args, *given))
-        for one, other in zip((*results[: len(plain)], *found), (*plain, *again), strict=True):
+        pairs = [*zip((*results[: len(plain)], *found), (*plain, *again), strict=True)]
+        pairs += zip((in_jax[k] for k in wanted), again, strict=True)
+        for one, other in pairs:
             try:
                 torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
             except AssertionError as error:
