@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelcore.base.errors import KernelGradError
-from kernelcore.operators import DerivedOperation, Operation, derive, saving, vjp_of_saved
+from kernelcore.operators import (
+    DerivedOperation,
+    Operation,
+    derive,
+    operand_lists,
+    saving,
+    vjp_of_saved,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +99,9 @@ def adjoint_of(tangents: Tangents, wrt: Sequence[int], given: Sequence[int]) -> 
     is_saved = any(k >= end for k in numbers)
     derived = _adjoint(operation, tangents.active, seeds, is_saved)
     shape_of = dict(tangents.shapes)
-    sizes = derive.sizes(derived.operation, shape_of, shape_of)
+    left = operand_lists.without(derived.operation, shape_of, shape_of)
     return Adjoint(
-        derive.without(derived, tuple(shape_of), sizes),
+        DerivedOperation(left, derived.produced),
         [n for n, k in enumerate(numbers) if not first <= k < end],
         {tangents.active[k - first]: n for n, k in enumerate(numbers) if first <= k < end},
     )

@@ -30,9 +30,9 @@ from kernelcore import config
 from kernelcore.operators import (
     AxisSplit,
     Operation,
-    derive,
     evaluate,
     is_launch_of_parts,
+    operand_lists,
     shaped_splits,
 )
 
@@ -104,17 +104,15 @@ def _without_unread(
     Returns:
         The launch, its operands and their shapes, and the values of those that are extents.
     """
-    operation = derive.without_unused(launch.operation)
-    operation, extents = derive.with_extents_as_numbers(operation)
+    operation = operand_lists.without_unused(launch.operation)
+    operation, extents = operand_lists.with_extents_as_numbers(operation)
     count = len(avals)
-    omit = derive.unread(operation, range(count))
+    omit = operand_lists.unread(operation, range(count))
     taken = [k for k in range(count) if k not in omit]
     values = [avals[k].shape[a] for k, a in extents]
     given = [operands[k] for k in taken] + [mlir.ir_constant(np.int32(n)) for n in values]
     shapes = [avals[k].shape for k in taken] + [()] * len(values)
-    if omit:
-        sizes = tuple(((k, a), avals[k].shape[a]) for k, a in derive.untold(operation, omit))
-        operation = derive.without(derive.DerivedOperation(operation, ()), omit, sizes).operation
+    operation = operand_lists.without(operation, omit, [a.shape for a in avals])
     launch = replace(launch, operation=operation)
     return launch, given, shapes, {len(taken) + n: value for n, value in enumerate(values)}
 

@@ -27,6 +27,7 @@ from kernelcore.operators import (
     derive,
     extremum_operations,
     find_ties,
+    operand_lists,
     warn_of_compiled,
     without_results,
 )
@@ -84,20 +85,19 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
     is_saving = launch.is_saving or forward is not operation
     made = bind(primals, replace(launch, operation=forward, is_saving=is_saving))
     results, saved = made[: operation.visible], made[operation.visible :]
-    derived = derive.with_operands(
-        derive.jvp(operation, active), forward.outputs[operation.visible :]
-    )
+    derived = derive.jvp(operation, active)
+    alone = operand_lists.with_operands(derived.operation, forward.outputs[operation.visible :])
     operands, count = [*primals, *given, *saved], len(primals)
     read = read_by_adjoint(operation, active, is_saved=bool(saved))
     taken = () if read is None else (*read, *range(count + len(given), len(operands)))
-    derived, kept = _without_unread(derived, operands, taken)
-    tangent = _derived(launch, derived.operation, _places(kept, count, len(given)))
+    alone, kept = _without_unread(alone, operands, taken)
+    tangent = _derived(launch, alone, _places(kept, count, len(given)))
     if read is not None:
         numbers = tuple(k for k, _ in kept)
         shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in numbers)
         of = Tangents(operation, active, derived.produced, numbers, shapes)
         tangent = replace(tangent, tangents=of)
-    return results, _made(derived, kept, tangent, results)
+    return results, _made(derived.produced, kept, tangent, results)
 
 
 def _jvp_of_extrema(
@@ -114,10 +114,10 @@ def _jvp_of_extrema(
     weighted = [
         t * known.start[i] if i in known.start else t for i, t in zip(active, given, strict=True)
     ]
-    derived, kept = _without_unread(derive.jvp(chosen.weighted, active), [*primals, *weighted])
-    linear = _places(kept, len(primals), len(given))
-    tangent = _derived(launch, derived.operation, linear)
-    return results, _made(derived, kept, tangent, results)
+    derived = derive.jvp(chosen.weighted, active)
+    alone, kept = _without_unread(derived.operation, [*primals, *weighted])
+    tangent = _derived(launch, alone, _places(kept, len(primals), len(given)))
+    return results, _made(derived.produced, kept, tangent, results)
 
 
 Kept = Sequence[tuple[int, Any]]
@@ -133,21 +133,21 @@ def _zeros(results: Sequence[Any]) -> list[Any]:
 
 
 def _made(
-    derived: DerivedOperation, kept: Kept, tangent: Launch, results: Sequence[Any]
+    produced: Sequence[int], kept: Kept, tangent: Launch, results: Sequence[Any]
 ) -> list[Any]:
-    """The tangents of ``results``, those that ``tangent`` does not produce being zero."""
+    """The tangents of ``results``: ``tangent`` gives those ``produced``, the others are zero."""
     t_results = _zeros(results)
-    if derived.produced:
+    if produced:
         made = bind([value for _, value in kept], tangent)
-        for index, value in zip(derived.produced, made, strict=True):
+        for index, value in zip(produced, made, strict=True):
             t_results[index] = value
     return t_results
 
 
 def _without_unread(
-    derived: DerivedOperation, operands: Sequence[Any], taken: Collection[int] = ()
-) -> tuple[DerivedOperation, list[tuple[int, Any]]]:
-    """``derived`` and those of its operands that it reads or are ``taken``, with their positions.
+    operation: Operation, operands: Sequence[Any], taken: Collection[int] = ()
+) -> tuple[Operation, list[tuple[int, Any]]]:
+    """``operation`` and those of its operands that it reads or are ``taken``, with their positions.
 
     A linear program keeps its other operands until its transpose has run, and devices would gather
     an operand that no access shows how to cut.
@@ -159,10 +159,9 @@ def _without_unread(
         for k, shape in enumerate(shapes)
         if k not in taken and all(isinstance(n, int) for n in shape)
     ]
-    omit = derive.unread(derived.operation, fixed)
-    sizes = derive.sizes(derived.operation, omit, shapes)
+    omit = operand_lists.unread(operation, fixed)
     kept = [(k, x) for k, x in enumerate(operands) if k not in omit]
-    return derive.without(derived, omit, sizes) if omit else derived, kept
+    return operand_lists.without(operation, omit, shapes), kept
 
 
 def _shape(value: Any) -> tuple[Any, ...]:
@@ -216,7 +215,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
     if adjoint.derived.produced:
         known = [args[n] for n in adjoint.operands]
         operands = [*known, *(cotangents[j] for j in given)]
-        made = _cotangents(launch, adjoint.derived, operands, len(known))
+        made = _cotangents(launch, adjoint.derived.operation, operands, len(known))
         for index, ct in zip(adjoint.derived.produced, made, strict=True):
             place = adjoint.places[index]
             ct_args[place] = _with_sharding_of(ct, args[place].aval)
@@ -228,32 +227,30 @@ def _transposed(
 ) -> Adjoint:
     """The transpose of ``operation``, which is linear in the operands ``wrt``."""
     derived = derive.vjp(operation, wrt, given)
-    sizes = derive.sizes(derived.operation, wrt, shapes)
+    left = operand_lists.without(derived.operation, wrt, shapes)
     known = [n for n in range(len(shapes)) if n not in wrt]
-    return Adjoint(derive.without(derived, wrt, sizes), known, {n: n for n in wrt})
+    return Adjoint(DerivedOperation(left, derived.produced), known, {n: n for n in wrt})
 
 
 def _cotangents(
-    launch: Launch, derived: DerivedOperation, operands: Sequence[Any], known: int
+    launch: Launch, operation: Operation, operands: Sequence[Any], known: int
 ) -> list[Any]:
-    """The results of ``derived``, which is linear in its operands from ``known`` on.
+    """The results of ``operation``, which is linear in its operands from ``known`` on.
 
     A cotangent that is passed on, or repeated along some axes, needs no launch: XLA repeats it
     where it is used.
     """
-    copies = copied_results(derived.operation, derived.operation.shapes(operands))
+    count, copies = operation.visible, copied_results(operation, operation.shapes(operands))
     copied = {r: _copied(operands[copy.operand], copy) for r, copy in copies.items()}
-    if len(copies) == len(derived.produced):
+    if len(copies) == count:
         return [copied[r] for r in sorted(copied)]
     if copies:
-        left = replace(derived, operation=without_results(derived.operation, copies))
-        derived, kept = _without_unread(left, operands)
+        operation, kept = _without_unread(without_results(operation, copies), operands)
     else:
         kept = list(enumerate(operands))
     linear = tuple(n for n, (k, _) in enumerate(kept) if k >= known)
-    transpose = _derived(launch, derived.operation, linear, is_transpose=True)
+    transpose = _derived(launch, operation, linear, is_transpose=True)
     made = iter(bind([x for _, x in kept], transpose))
-    count = derived.operation.visible + len(copies)
     return [copied[r] if r in copied else next(made) for r in range(count)]
 
 

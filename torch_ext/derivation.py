@@ -21,6 +21,7 @@ from kernelcore.operators import (
     Operation,
     derive,
     extremum_operations,
+    operand_lists,
     package_version,
     saving,
     sized_local_operation,
@@ -72,7 +73,8 @@ class Derivation(NamedTuple):
                 wrt, cotangents, omit = self.sets
                 make = derive.vjp if self.kind is Kind.VJP else vjp_of_saved
                 derived = make(operation, wrt, cotangents)
-                return derive.without(derived, omit) if omit else derived
+                left = operand_lists.without(derived.operation, omit)
+                return DerivedOperation(left, derived.produced)
             case Kind.SAVING:
                 made = saving(operation, *self.sets)
                 assert made is not None

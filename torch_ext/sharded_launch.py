@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kernelcore.operators import AxisSplit, Operation, derive, evaluate, usable_splits
+from kernelcore.operators import AxisSplit, Operation, evaluate, operand_lists, usable_splits
 from torch_ext.operator import TorchOperator
 from torch_ext.rank_part import Cut, run_part, span
 
@@ -189,9 +189,9 @@ class ShardedLaunch:
 
 def unread_operands(operation: Operation) -> tuple[int, ...]:
     """Arrays of which the launch takes the shape alone."""
-    used = derive.without_unused(operation)
+    used = operand_lists.without_unused(operation)
     arrays = (k for k, o in enumerate(used.operands) if not o.is_number(False))
-    return derive.unread(used, tuple(arrays))
+    return operand_lists.unread(used, tuple(arrays))
 
 
 def _is_symbol(arg: Any) -> bool:

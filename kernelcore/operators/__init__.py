@@ -36,7 +36,7 @@ from kernelcore.language.types import (
     scalar_of,
     type_of,
 )
-from kernelcore.operators import derive
+from kernelcore.operators import derive, operand_lists
 from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.array_text import (
