@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 
 from kernelcore.builtins.lowering import Emit, call_intrinsic, compare, instr, select
-from kernelcore.language.types import Scalar, boolean
+from kernelcore.language.types import Scalar, boolean, float64
+
+# Of integers whose quotients follow from that of float64.
+MOST_BITS_OF_RATIO = 32
 
 _add = instr(float="fadd", int="add")
 _sub = instr(float="fsub", int="sub")
 _div = instr(float="fdiv")
 _rem = instr(float="frem", int="srem", uint="urem")
-_quotient = instr(int="sdiv", uint="udiv")
+_divide = instr(int="sdiv", uint="udiv")
+_multiply = instr(int="mul")
 _udiv = instr(int="udiv")
 _and = instr(int="and", bool="and")
 _or = instr(bool="or")
@@ -33,12 +37,33 @@ def mod(e: Emit, t: Scalar, x: str, y: str) -> str:
     return _DIVMOD[t.kind](e, t, x, y)[1]
 
 
+def _truncated(e: Emit, t: Scalar, x: str, y: str, *, is_known: bool) -> tuple[str, str]:
+    """The quotient rounded to zero, and the remainder; ``y`` is not 0, nor -1 of signed integers.
+
+    Processors divide integers one by one, lanes of float64 together. The ratio of integers of 32
+    bits is an integer or at least ``1 / y`` away from one, far more than float64 rounds off.
+    """
+    if e.gang == 1 or t.bits > MOST_BITS_OF_RATIO or is_known:
+        return _divide(e, t, x, y), _rem(e, t, x, y)
+    ints, floats = e.type(t), e.type(float64)
+    mark = "s" if t.kind == "int" else "u"
+    dividend, divisor = (e.op(f"{mark}itofp {ints} {v} to {floats}") for v in (x, y))
+    ratio = _div(e, float64, dividend, divisor)
+    quotient = e.op(f"fpto{mark}i {floats} {ratio} to {ints}")
+    return quotient, _sub(e, t, x, _multiply(e, t, quotient, y))
+
+
+def _is_literal(value: str) -> bool:
+    return not value.startswith("%")
+
+
 def _uint_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
     zero, one = e.const(t, 0), e.const(t, 1)
     by_zero = _equal(e, t, y, zero)
     safe = select(e, t, by_zero, one, y)
     # The remainder of the division by 1 is 0.
-    return select(e, t, by_zero, zero, _quotient(e, t, x, safe)), _rem(e, t, x, safe)
+    quotient, rest = _truncated(e, t, x, safe, is_known=_is_literal(y))
+    return select(e, t, by_zero, zero, quotient), rest
 
 
 def _int_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
@@ -46,7 +71,7 @@ def _int_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
     by_zero, by_minus = _equal(e, t, y, zero), _equal(e, t, y, minus)
     # sdiv traps on 0 and on INT_MIN / -1; both divisors are replaced by 1.
     safe = select(e, t, _or(e, boolean, by_zero, by_minus), one, y)
-    quotient, rest = _quotient(e, t, x, safe), _rem(e, t, x, safe)
+    quotient, rest = _truncated(e, t, x, safe, is_known=_is_literal(y))
     uneven = _not_equal(e, t, rest, zero)
     opposed = _less(e, t, _xor(e, t, rest, y), zero)
     down = _and(e, boolean, uneven, opposed)

@@ -35,6 +35,11 @@ class Emit(Protocol):
         ...
 
     @property
+    def gang(self) -> int:
+        """Threads that run in the lanes of registers; 1 for single threads."""
+        ...
+
+    @property
     def fused(self) -> bool:
         """Whether the target multiplies and adds in one instruction."""
         ...

@@ -50,6 +50,11 @@ class Emission:
         # Declarations and definitions that the function refers to.
         self.needed: dict[str, None] = {}
 
+    @property
+    def gang(self) -> int:
+        """See ``Emit``."""
+        return self.lanes
+
     def op(self, text: str) -> str:
         """Append an instruction that yields a value; returns the value's name."""
         name = f"%v{len(self.lines)}"

@@ -149,8 +149,12 @@ def _obstacle(
     return None
 
 
-def best_gang(func: Func, float_lanes: int) -> int:
-    """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none."""
+def best_gang(func: Func, float_lanes: int, *, has_middle: bool = False) -> int:
+    """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none.
+
+    Where rows have a middle with code of its own, gangs are as narrow as can be: most of a short
+    row would be its ends.
+    """
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), innermost_bodies(eqns)
     scattered = scattered_accesses(func, strides)
@@ -167,7 +171,7 @@ def best_gang(func: Func, float_lanes: int) -> int:
         # Rows alone read as long parts of the rows of an array as they can.
         has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
-    return lanes * _registers(eqns, bodies, strides, scattered)
+    return lanes if has_middle else lanes * _registers(eqns, bodies, strides, scattered)
 
 
 def _registers(

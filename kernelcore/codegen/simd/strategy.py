@@ -85,11 +85,15 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
 def _gang_for(func: Func, host: Host) -> int:
     if not config.optimize or not has_vector_form(func):
         return 1
+    middle = gaining_middle(func)
+    has_middle = middle is not None
     if not adds_in_order(func):
         # Sums must not depend on the processor.
-        return best_gang(func, FLOAT_LANES_OF_SUMS)
-    gang, middle = best_gang(func, host.float_lanes), gaining_middle(func)
-    return best_gang(middle.func, host.float_lanes) if gang == 1 and middle is not None else gang
+        return best_gang(func, FLOAT_LANES_OF_SUMS, has_middle=has_middle)
+    gang = best_gang(func, host.float_lanes, has_middle=has_middle)
+    if gang == 1 and middle is not None:
+        return best_gang(middle.func, host.float_lanes, has_middle=True)
+    return gang
 
 
 def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
