@@ -15,7 +15,7 @@ from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
-from jax_ffi.adjoints import Tangents
+from jax_ffi.adjoints import Primal
 from kernelcore.operators import (
     Fuse,
     Operation,
@@ -43,7 +43,7 @@ class Launch:
         is_transpose: Whether the ``linear`` operands are cotangents of one launch, which a program
             seldom needs afterwards.
         is_saving: Whether its last results are what an adjoint takes, beside those of the kernel.
-        tangents: What ``operation`` gives the tangents of, if a transpose is the adjoint of that.
+        primal: The kernel whose tangents ``operation`` computes, if its adjoint is the transpose.
     """
 
     operation: Operation
@@ -54,7 +54,7 @@ class Launch:
     fuse: Fuse = False
     is_transpose: bool = False
     is_saving: bool = False
-    tangents: Tangents | None = None
+    primal: Primal | None = None
 
 
 def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:

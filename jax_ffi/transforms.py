@@ -13,7 +13,7 @@ from jax import lax
 from jax.interpreters import ad, batching
 from jax.sharding import AxisType
 
-from jax_ffi.adjoints import Adjoint, Tangents, adjoint_of, read_by_adjoint, saving_forward
+from jax_ffi.adjoints import Primal, Transpose, adjoint_of, read_by_adjoint, saving_forward
 from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
@@ -50,7 +50,7 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple
     placed = [place(i, a, axis) for i, (a, axis) in enumerate(zip(args, axes, strict=True))]
     mask = [axis is not None or i in owners for i, axis in enumerate(axes)]
     # Of an operand with a tangent, only one of the two may be batched.
-    batched = replace(launch, operation=derive.batch(operation, mask), tangents=None)
+    batched = replace(launch, operation=derive.batch(operation, mask), primal=None)
     return bind(placed, batched), [0] * operation.visible
 
 
@@ -87,16 +87,19 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
     results, saved = made[: operation.visible], made[operation.visible :]
     derived = derive.jvp(operation, active)
     alone = operand_lists.with_operands(derived.operation, forward.outputs[operation.visible :])
-    operands, count = [*primals, *given, *saved], len(primals)
+    first, end = len(primals), len(primals) + len(given)
+    operands = [*primals, *given, *saved]
     read = read_by_adjoint(operation, active, is_saved=bool(saved))
-    taken = () if read is None else (*read, *range(count + len(given), len(operands)))
+    taken = () if read is None else (*read, *range(end, len(operands)))
     alone, kept = _without_unread(alone, operands, taken)
-    tangent = _derived(launch, alone, _places(kept, count, len(given)))
-    if read is not None:
-        numbers = tuple(k for k, _ in kept)
-        shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in numbers)
-        of = Tangents(operation, active, derived.produced, numbers, shapes)
-        tangent = replace(tangent, tangents=of)
+    numbers = [k for k, _ in kept]
+    linear = _places(kept, first, len(given))
+    tangent = _derived(launch, alone, linear)
+    if read is not None and len(linear) == len(given):
+        known = tuple(k for k in numbers if k < first)
+        shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in known)
+        primal = Primal(operation, active, derived.produced, known, len(saved), shapes)
+        tangent = replace(tangent, primal=primal)
     return results, _made(derived.produced, kept, tangent, results)
 
 
@@ -178,7 +181,7 @@ def _derived(
         linear=linear,
         is_transpose=is_transpose,
         is_saving=False,
-        tangents=None,
+        primal=None,
         block_dim=0,
     )
 
@@ -207,29 +210,28 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
     given = [j for j, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
     if not given:
         return ct_args
-    adjoint = None
-    if launch.tangents is not None:
-        adjoint = adjoint_of(launch.tangents, wrt, given)
-    if adjoint is None:
-        adjoint = _transposed(operation, wrt, given, [_shape(a) for a in args])
-    if adjoint.derived.produced:
-        known = [args[n] for n in adjoint.operands]
+    transpose = None if launch.primal is None else adjoint_of(launch.primal, wrt, given)
+    if transpose is None:
+        transpose = _transposed(operation, wrt, given, [_shape(a) for a in args])
+    produced = transpose.derived.produced
+    if produced:
+        known = [args[n] for n in transpose.known]
         operands = [*known, *(cotangents[j] for j in given)]
-        made = _cotangents(launch, adjoint.derived.operation, operands, len(known))
-        for index, ct in zip(adjoint.derived.produced, made, strict=True):
-            place = adjoint.places[index]
+        made = _cotangents(launch, transpose.derived.operation, operands, len(known))
+        for index, ct in zip(produced, made, strict=True):
+            place = transpose.places[index]
             ct_args[place] = _with_sharding_of(ct, args[place].aval)
     return ct_args
 
 
 def _transposed(
     operation: Operation, wrt: Sequence[int], given: Sequence[int], shapes: Sequence[Any]
-) -> Adjoint:
+) -> Transpose:
     """The transpose of ``operation``, which is linear in the operands ``wrt``."""
     derived = derive.vjp(operation, wrt, given)
     left = operand_lists.without(derived.operation, wrt, shapes)
     known = [n for n in range(len(shapes)) if n not in wrt]
-    return Adjoint(DerivedOperation(left, derived.produced), known, {n: n for n in wrt})
+    return Transpose(DerivedOperation(left, derived.produced), known, {n: n for n in wrt})
 
 
 def _cotangents(

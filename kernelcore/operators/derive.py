@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, as_array
 from kernelcore.operators.operation import Extent, Operand, Operation, Result, Shape
@@ -57,6 +59,12 @@ def vjp(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -> Derived
     given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
     key = ("vjp", tuple(wrt), tuple(cotangents))
     return op.once(key, lambda: Assembly(op, given).vjp(tuple(wrt)))
+
+
+def has_given_rules(op: Operation) -> bool:
+    """Whether ``op`` calls what users give derivatives of; those of the two modes may differ."""
+    kinds = {eqn.op.kind for eqn in walk_eqns(op.func.body)}
+    return not kinds.isdisjoint((OpKind.CUSTOM, OpKind.SNIPPET))
 
 
 def batch(op: Operation, batched: Sequence[bool]) -> Operation:

@@ -127,6 +127,53 @@ def test_derivatives_are_those_of_jnp(name: str, of: Callable[..., Any], is_comp
         np.testing.assert_allclose(one, other, 1e-9, 1e-11)
 
 
+@kc.func
+def rounded(x: kc.float64) -> kc.float64:
+    return x
+
+
+@kc.func_jvp(rounded)
+def tangent_of_rounded(x: kc.float64, t_x: kc.float64):
+    return kc.float64(0.0)
+
+
+@kc.func
+def doubled(x: kc.float64) -> kc.float64:
+    return x
+
+
+@kc.func_jvp(doubled)
+def tangent_of_doubled(x: kc.float64, t_x: kc.float64):
+    return kc.float64(2.0) * t_x
+
+
+@kc.func_grad(doubled)
+def gradient_of_doubled(x: kc.float64, adj_ret: kc.float64):
+    kc.adjoint[x] += adj_ret
+
+
+@pytest.mark.parametrize(("function", "slope"), [(rounded, 0.0), (doubled, 2.0)])
+def test_given_tangents_have_their_transpose(function: Any, slope: float) -> None:
+    @kc.op
+    @kc.kernel
+    def scaled(x: kc.array1d[kc.float64], w: kc.array1d[kc.float64], y: kc.array1d[kc.float64]):
+        i = kc.tid()
+        y[i] = function(x[i]) * w[i]
+
+    x, w = jnp.array((0.2, 1.4)), jnp.array((3.0, 5.0))
+
+    def total(x: Any, w: Any) -> Any:
+        return scaled(x, w).sum()
+
+    of_x, of_w = jax.grad(total, (0, 1))(x, w)
+    alone = jax.grad(total)(x, w)
+    _, push = jax.jvp(total, (x, w), (jnp.ones(2), jnp.zeros(2)))
+    np.testing.assert_array_equal(of_x, slope * w)
+    np.testing.assert_array_equal(alone, slope * w)
+    np.testing.assert_array_equal(of_w, x)
+    np.testing.assert_allclose(push, slope * 8.0)
+
+
 def test_the_adjoint_reads_what_loops_have_computed() -> None:
     text = jax.jit(jax.grad(loss(softmax))).lower(*inputs()).as_text()
     (adjoint,) = [line for line in text.splitlines() if 'name = "softmax_vjp"' in line]
