@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelcore.builtins import composed, reference, spelling
+from kernelcore.builtins import composed, division, reference, spelling
 from kernelcore.builtins.declare import Float, Int, Number, builtin
 from kernelcore.builtins.lowering import identity, instr, intrinsic
 from kernelcore.builtins.spelling import spelled
@@ -65,7 +65,7 @@ def div(x: Float, y: Float) -> Float:
 
 
 @builtin(
-    lower=composed.floordiv,
+    lower=division.floordiv,
     ref=np.floor_divide,
     grad={},
     division=Division.QUOTIENT,
@@ -76,7 +76,7 @@ def floordiv(x: Number, y: Number) -> Number:
 
 
 @builtin(
-    lower=composed.mod,
+    lower=division.mod,
     ref=np.remainder,
     grad={"x": "ct", "y": "-ct * (x // y)"},
     division=Division.REMAINDER,

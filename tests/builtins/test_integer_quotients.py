@@ -68,6 +68,24 @@ def test_lanes_have_the_quotients_of_numpy(dtype: Scalar) -> None:
             np.testing.assert_array_equal(found, np.stack(expected))
 
 
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_lanes_that_wrap_once_have_the_remainders_of_numpy(dtype: Scalar) -> None:
+    most = dtype.limits[1]
+    with strategies_by(wide):
+        kernel = quotients(dtype)
+        for divisor in (1, 2, 16, 23, most // 4, most // 2, most // 2 + 1, most):
+            # Whole gangs below twice the divisor, at its ends, and beyond.
+            last = min(2 * divisor + 40, most)
+            x = np.unique(
+                np.concatenate((np.arange(80), divisor - np.arange(-40, 40), last - np.arange(100)))
+            )
+            x = x[(x >= 0) & (x <= last)].astype(dtype.numpy)
+            every = np.full_like(x, divisor)
+            found = np.zeros((4, x.size), dtype.numpy)
+            kc.launch(kernel, x.size, [x, every, dtype.numpy.type(divisor)], [found])
+            np.testing.assert_array_equal(found, np.stack((x // every, x % every) * 2))
+
+
 def test_lanes_divide_together() -> None:
     text = cpu.llvm_text(quotients(int32).func, strategy=VectorStrategy(16))
     assert "sdiv <16" not in text
