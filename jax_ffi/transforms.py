@@ -87,16 +87,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
     results, saved = made[: operation.visible], made[operation.visible :]
     derived = derive.jvp(operation, active)
     alone = operand_lists.with_operands(derived.operation, forward.outputs[operation.visible :])
-    first, end = len(primals), len(primals) + len(given)
-    operands = [*primals, *given, *saved]
+    operands, first = [*primals, *given, *saved], len(primals)
     read = read_by_adjoint(operation, active, is_saved=bool(saved))
-    taken = () if read is None else (*read, *range(end, len(operands)))
+    taken = () if read is None else (*read, *range(first, len(operands)))
     alone, kept = _without_unread(alone, operands, taken)
-    numbers = [k for k, _ in kept]
-    linear = _places(kept, first, len(given))
-    tangent = _derived(launch, alone, linear)
-    if read is not None and len(linear) == len(given):
-        known = tuple(k for k in numbers if k < first)
+    tangent = _derived(launch, alone, _places(kept, first, len(given)))
+    if read is not None:
+        known = tuple(k for k, _ in kept if k < first)
         shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in known)
         primal = Primal(operation, active, derived.produced, known, len(saved), shapes)
         tangent = replace(tangent, primal=primal)
