@@ -1,7 +1,7 @@
-"""The adjoint of a kernel, in place of the transpose of its tangents.
+"""The adjoint of a kernel that saves results of loops, in place of the transpose of its tangents.
 
 Both compute the same, unless users give derivatives. Made of the kernel itself, an adjoint records
-less, and takes what loops of the forward have computed (``kernelcore/operators/saving.py``).
+less, and takes what the loops have computed (``kernelcore/operators/saving.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernelcore.operators import (
 
 @dataclass(frozen=True, slots=True)
 class Primal:
-    """The kernel that a launch computes the tangents of.
+    """The kernel that a launch computes the tangents of, where it saves results of loops.
 
     The operands of the launch are those of the kernel that it or the adjoint reads, the tangents of
     ``active``, then the saved results.
@@ -69,17 +69,10 @@ def saving_forward(operation: Operation, active: tuple[int, ...]) -> Operation:
         return operation  # It may have tangents.
 
 
-def read_by_adjoint(
-    operation: Operation, active: tuple[int, ...], *, is_saved: bool
-) -> frozenset[int] | None:
-    """The operands of ``operation`` that its adjoint takes; None where that is no transpose."""
-    if derive.has_given_rules(operation):
-        return None
+def read_by_adjoint(operation: Operation, active: tuple[int, ...]) -> frozenset[int]:
+    """The operands of ``operation``, which saves results for it, that its adjoint takes."""
     seeds = tuple(j for j, r in enumerate(operation.outputs) if r.type.dtype.is_float)
-    try:
-        adjoint = _adjoint(operation, active, seeds, is_saved).operation
-    except KernelGradError:
-        return None
+    adjoint = vjp_of_saved(operation, active, seeds).operation
     every = range(len(operation.operands))
     return frozenset(k for k in every if adjoint.param_of_operand(k) is not None)
 
@@ -100,16 +93,9 @@ def adjoint_of(primal: Primal, wrt: Sequence[int], given: Sequence[int]) -> Tran
     if list(wrt) != list(tangents):
         return None
     seeds = tuple(primal.results[j] for j in given)
-    derived = _adjoint(primal.operation, primal.active, seeds, primal.saved > 0)
+    derived = vjp_of_saved(primal.operation, primal.active, seeds)
     shape_of = dict(primal.shapes)
     left = operand_lists.without(derived.operation, shape_of, shape_of)
     saved = range(tangents.stop, tangents.stop + primal.saved)
     places = dict(zip(primal.active, tangents, strict=True))
     return Transpose(DerivedOperation(left, derived.produced), [*range(first), *saved], places)
-
-
-def _adjoint(
-    operation: Operation, active: tuple[int, ...], seeds: tuple[int, ...], is_saved: bool
-) -> DerivedOperation:
-    make = vjp_of_saved if is_saved else derive.vjp
-    return make(operation, active, seeds)

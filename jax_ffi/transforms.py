@@ -88,11 +88,12 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
     derived = derive.jvp(operation, active)
     alone = operand_lists.with_operands(derived.operation, forward.outputs[operation.visible :])
     operands, first = [*primals, *given, *saved], len(primals)
-    read = read_by_adjoint(operation, active, is_saved=bool(saved))
-    taken = () if read is None else (*read, *range(first, len(operands)))
+    taken = ()
+    if saved:
+        taken = (*read_by_adjoint(operation, active), *range(first, len(operands)))
     alone, kept = _without_unread(alone, operands, taken)
     tangent = _derived(launch, alone, _places(kept, first, len(given)))
-    if read is not None:
+    if saved:
         known = tuple(k for k, _ in kept if k < first)
         shapes = tuple((k, np.shape(x)) for k, x in enumerate(primals) if k not in known)
         primal = Primal(operation, active, derived.produced, known, len(saved), shapes)
