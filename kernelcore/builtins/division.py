@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from kernelcore.builtins.lowering import (
-    PURE_ATTRIBUTES,
-    Emit,
-    call_intrinsic,
-    compare,
-    instr,
-    select,
-)
-from kernelcore.builtins.maths.emission import Emission
+from kernelcore.builtins.lowering import Emit, call_intrinsic, compare, instr, select
+from kernelcore.builtins.maths.emission import Emission, Inlined, call_inlined, inlined
 from kernelcore.language.types import Scalar, boolean, float64
 
 # Of integers whose quotients follow from that of float64.
@@ -42,19 +35,14 @@ def mod(e: Emit, t: Scalar, x: str, y: str) -> str:
     """Remainder with the sign of ``y``; integers: 0 where ``y == 0``."""
     if e.lanes == 1 or t.is_float or t.bits > MOST_BITS_OF_RATIO or _is_literal(y):
         return _DIVMOD[t.kind](e, t, x, y)[1]
-    symbol, texts = _wrapping(t, e.lanes)
-    for text in texts:
-        e.declare(text)
-    ty = e.type(t)
-    return e.op(f"call {ty} @{symbol}({ty} {x}, {ty} {y})")
+    return call_inlined(e, t, _wrapping(t, e.lanes), (x, y))
 
 
 @cache
-def _wrapping(t: Scalar, lanes: int) -> tuple[str, tuple[str, ...]]:
-    """The symbol and texts of ``mod``, quick where all lanes wrap once: ``0 <= x < 2 * y``."""
+def _wrapping(t: Scalar, lanes: int) -> Inlined:
+    """``mod``, quick where all lanes wrap once: ``0 <= x < 2 * y``."""
     on = Emission(lanes, fused=True)
     ty, marks = on.type(t), on.type(boolean)
-    symbol = f"kc.mod.{t.name}.v{lanes}"
     twice = _add(on, t, "%x1", "%x1")
     fits = on.op(f"icmp ult {ty} %x1, {on.const(t, 1 << (t.bits - 2))}")
     near = _and(on, boolean, fits, on.op(f"icmp ult {ty} %x0, {twice}"))
@@ -66,14 +54,7 @@ def _wrapping(t: Scalar, lanes: int) -> tuple[str, tuple[str, ...]]:
     once = select(on, t, wraps, _sub(on, t, "%x0", "%x1"), "%x0")
     on.lines += [f"  ret {ty} {once}", "far:"]
     rest = _DIVMOD[t.kind](on, t, "%x0", "%x1")[1]
-    lines = [
-        f"define internal {ty} @{symbol}({ty} %x0, {ty} %x1) alwaysinline {PURE_ATTRIBUTES} {{",
-        "entry:",
-        *on.lines,
-        f"  ret {ty} {rest}",
-        "}",
-    ]
-    return symbol, (*on.needed, "\n".join(lines))
+    return inlined(f"kc.mod.{t.name}.v{lanes}", on, t, 2, rest)
 
 
 def _truncated(e: Emit, t: Scalar, x: str, y: str, *, is_known: bool) -> tuple[str, str]:

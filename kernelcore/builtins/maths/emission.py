@@ -179,13 +179,37 @@ def lowered(function: Callable[..., Value]) -> Lower:
 
     def lower(e: Emit, t: Scalar, *operands: str) -> str:
         target = e.fused, e.branches, e.scales
-        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, *target)
-        for text in texts:
-            e.declare(text)
-        ty = e.type(t)
-        return e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
+        made = _inlined_function(function, len(operands), t, e.lanes, *target)
+        return call_inlined(e, t, made, operands)
 
     return lower
+
+
+# The symbol of a function, and the texts that it takes.
+Inlined = tuple[str, tuple[str, ...]]
+
+
+def call_inlined(e: Emit, t: Scalar, function: Inlined, operands: Sequence[str]) -> str:
+    """A call of ``function``, whose operands and result are of type ``t``; LLVM inlines it."""
+    symbol, texts = function
+    for text in texts:
+        e.declare(text)
+    ty = e.type(t)
+    return e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
+
+
+def inlined(symbol: str, on: Emission, t: Scalar, count: int, result: str) -> Inlined:
+    """The function of ``%x0`` and so on, ``count`` of type ``t``, whose body is in ``on``."""
+    ty = on.type(t)
+    lines = [
+        f"define internal {ty} @{symbol}({', '.join(f'{ty} %x{k}' for k in range(count))}) "
+        f"alwaysinline {PURE_ATTRIBUTES} {{",
+        "entry:",
+        *on.lines,
+        f"  ret {ty} {result}",
+        "}",
+    ]
+    return symbol, (*on.needed, "\n".join(lines))
 
 
 @cache
@@ -197,20 +221,11 @@ def _inlined_function(
     fused: bool,
     branches: bool,
     scales: bool,
-) -> tuple[str, tuple[str, ...]]:
-    """The symbol of ``function`` for ``count`` operands of type ``t``, and the texts it takes."""
+) -> Inlined:
+    """``function`` for ``count`` operands of type ``t``."""
     on = Emission(lanes, fused, branches, scales)
     result = function(*(Value(on, t, f"%x{k}") for k in range(count)))
-    symbol, ty = f"{_symbol(function, t)}.v{lanes}", on.type(t)
-    lines = [
-        f"define internal {ty} @{symbol}({', '.join(f'{ty} %x{k}' for k in range(count))}) "
-        f"alwaysinline {PURE_ATTRIBUTES} {{",
-        "entry:",
-        *on.lines,
-        f"  ret {ty} {result.raw}",
-        "}",
-    ]
-    return symbol, (*on.needed, "\n".join(lines))
+    return inlined(f"{_symbol(function, t)}.v{lanes}", on, t, count, result.raw)
 
 
 @cache
