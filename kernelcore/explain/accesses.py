@@ -8,7 +8,10 @@ from math import prod
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
-from kernelcore.codegen.simd.cost_model import is_dense, moving_axes
+from kernelcore.codegen.simd.gang_work import (
+    is_dense,
+    moving_axes,
+)
 from kernelcore.codegen.simd.row_transfer import BLOCK
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind

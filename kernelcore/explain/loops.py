@@ -20,11 +20,10 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     stride_of,
 )
-from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.row_transfer import BLOCK
-from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
+from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import walk_eqns, walk_paths
@@ -65,7 +64,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     strides = lane_strides(func) if strategy.gang > 1 else None
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences, in_parts = loop_dependences(func), loops_in_parts(func)
-    kept = choose_bodies(func, strategy.gang, strategy.tile_rows, strategy.tile_gang).kept
+    kept = bodies_for(func, strategy).kept
     roles = () if kept is None else ((_KEEPS, kept.keeping), (_TAKES, kept.taking))
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:

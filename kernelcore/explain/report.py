@@ -15,14 +15,21 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
-from kernelcore.codegen.simd.bodies import Bodies, choose_bodies
+from kernelcore.codegen.simd.bodies import Bodies
 from kernelcore.codegen.simd.cost_model import (
-    WORK_PER_ELEMENT,
-    WORK_PER_ELEMENT_IN_LOOP,
     obstacle_to_gangs,
 )
+from kernelcore.codegen.simd.gang_work import (
+    WORK_PER_ELEMENT,
+    WORK_PER_ELEMENT_IN_LOOP,
+)
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
-from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
+from kernelcore.codegen.simd.strategy import (
+    VectorStrategy,
+    bodies_for,
+    choose_strategy,
+    scalar_only,
+)
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
 from kernelcore.explain.accesses import Access, accesses
@@ -223,7 +230,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     if other is not None and is_along_other:
         func = other.func
     strategy = choose_strategy(func, host())
-    bodies = choose_bodies(func, strategy.gang, strategy.tile_rows, strategy.tile_gang)
+    bodies = bodies_for(func, strategy)
     middle = None if bodies.middle is None else bodies.middle.func
     along = lane_strides_of(func, strategy)
     work = work_of(func, flat)

@@ -71,14 +71,15 @@ def _bodies(e: Explanation) -> Iterator[str]:
             "gangs in the middle of a row have code of their own: indices that wrap or stop at an "
             "end of an axis are adjacent there"
         )
+    lanes = e.bodies.tail_lanes or e.bodies.general_lanes
     if e.bodies.tail_lanes == 1:
         yield "long rows, and the remainder of a row, run thread by thread"
-    elif e.bodies.has_tail:
-        yield "the remainder of a row is one gang under a mask"
-    elif e.bodies.general_lanes > 1:
-        yield f"the remainder of a row runs in gangs of {e.bodies.general_lanes} under a mask"
-    else:
+    elif lanes == 1:
         yield "the remainder of a row runs thread by thread"
+    elif e.bodies.has_tail and lanes in (e.strategy.gang, e.strategy.tile_gang):
+        yield "the remainder of a row is one gang under a mask"
+    else:
+        yield f"the remainder of a row runs in gangs of {lanes} under a mask"
     if e.bodies.general_lanes > 1:
         yield f"arrays that are not contiguous: gangs of {e.bodies.general_lanes}"
     else:

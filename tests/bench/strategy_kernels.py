@@ -118,6 +118,7 @@ def cases(random: Callable[[str], Any]) -> Iterator[Subject]:
             yield f"log-sum-exp {name}", log_sum_exp, [x], (rows,), (rows,)
             yield f"matrix-vector {name}", matrix_vector, [x, w], (rows,), (rows,)
             yield f"column sum {name}", kernels.column_sum, [x], (columns,), x.shape
+            yield f"gelu + bias {name}", kernels.gelu_bias, [x, b], x.shape, x.shape
             yield f"wave {name}", wave, [x], x.shape, x.shape
         a, b = r.floats(128, 128), r.floats(128, 128)
         yield f"product 128{suffix}", kernels.product, [a, b], (128, 128), (128, 128)

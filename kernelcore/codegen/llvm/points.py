@@ -22,14 +22,13 @@ from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Facts
 from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_apart, all_equal, as_packed
 from kernelcore.codegen.llvm.tiles import tile_of
 from kernelcore.codegen.reduction import accumulate
-from kernelcore.codegen.simd.bodies import choose_bodies
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.gang_loop import Body
 from kernelcore.codegen.simd.grid_loop import Middle, RowCode, emit_rows
 from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
-from kernelcore.codegen.simd.strategy import VectorStrategy, loops_in_parts
+from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS
 from kernelcore.ir.walk import assertions, eqns_inside, walk_eqns
@@ -71,7 +70,7 @@ def emit_points(
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
     loops = _without(loops, in_parts)
     blocked = _blocked(e, func, in_parts)
-    bodies = choose_bodies(func, e.gang, strategy.tile_rows, strategy.tile_gang)
+    bodies = bodies_for(func, strategy)
 
     has_panels = e.gang > 1 and bool(in_parts)
     has_panels = has_panels and all(loop.most_in_panels for loop in in_parts.values())

@@ -23,17 +23,20 @@ from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import (
     MAX_EQNS_OF_MANY_BODIES,
     MAX_EQNS_OF_NARROW_GANGS,
+)
+from kernelcore.codegen.simd.gang_work import (
     Work,
     innermost_bodies,
     is_component_group,
     is_known_component,
+    is_mostly_64_bit,
     moving_axes,
     scattered_accesses,
     work_in,
 )
 from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import FEW_TRIPS, LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import eqns_inside, walk_eqns
+from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import array_type, eqns_inside, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.dense_middle import DenseMiddle, dense_middle
 
@@ -78,12 +81,15 @@ class Bodies:
         return self.tail_lanes > 0
 
 
-def choose_bodies(func: Func, gang: int, tile_rows: int, tile_gang: int = 0) -> Bodies:
+def choose_bodies(
+    func: Func, gang: int, tile_rows: int, tile_gang: int = 0, least_masked_bytes: int = 1
+) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows.
 
-    Gangs of tiles have ``tile_gang`` threads, as the others if that is 0.
+    Gangs of tiles have ``tile_gang`` threads, as the others if that is 0. The processor has masked
+    accesses for elements of ``least_masked_bytes`` and more.
     """
-    bodies = _any_place(func, gang, tile_rows)
+    bodies = _any_place(func, gang, tile_rows, least_masked_bytes)
     if bodies.tail_lanes == gang and tile_gang:
         # Rows may be too short for a gang, not for that of a tile.
         bodies = replace(bodies, tail_lanes=tile_gang)
@@ -117,7 +123,7 @@ def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
     ):
         return bodies
     suits_one = _suits_one(func, blocked)
-    if _needs_tail(func, list(walk_eqns(func.body))):
+    if _has_quick_tail(func, list(walk_eqns(func.body))):
         least = LEAST_INSTRUCTIONS_OF_ONE if suits_one else LEAST_INSTRUCTIONS
         kept = kept_rows(func, least)
         if kept is not None:
@@ -152,23 +158,42 @@ def _partial_sums(func: Func) -> int:
     return sum(form_of(e) is AddForm.PARTIAL for e in added)
 
 
-def _any_place(func: Func, gang: int, tile_rows: int) -> Bodies:
+def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -> Bodies:
     """The bodies that run gangs anywhere in a row."""
-    eqns = list(walk_eqns(func.body))
-    has_many = len(eqns) <= MAX_EQNS_OF_MANY_BODIES
-    if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
-        # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
-        needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
-        return Bodies(gang, gang if needs_tail else 0)
     if gang == 1:
         return Bodies()
-    collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
-    # Threads with loops run long: so do, one by one, the few that fill no gang.
+    eqns = list(walk_eqns(func.body))
+    has_many = len(eqns) <= MAX_EQNS_OF_MANY_BODIES
     has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
+    suits_any_strides = _suits_any_strides(func, eqns)
+    has_one_order = len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func)
+    collapse_limit = 0
+    if has_many and tile_rows == 1 and not has_one_order:
+        collapse_limit = _collapse_limit(func, eqns)
+    if has_loops:
+        needs_tail = not suits_any_strides
+    else:
+        # Rows of a grid may be shorter than a gang; what is left of a single row matters little
+        # (docs/decisions/290).
+        is_short = func.rank > 1 and collapse_limit < MANY_GANGS
+        needs_tail = is_short and _can_mask(eqns, least_masked_bytes)
+    tail = gang if needs_tail and _has_quick_tail(func, eqns) else 0
+    if has_one_order:
+        # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
+        return Bodies(gang, tail)
+    if not has_loops:
+        is_wide = is_mostly_64_bit(eqns, lane_strides(func))
+        tail = min(tail, NARROW_GANG // 2 if is_wide else NARROW_GANG)
+    # Threads with loops run long: so do, one by one, the few that fill no gang.
     most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
-    if len(eqns) <= most and _suits_any_strides(func, eqns):
-        return Bodies(min(gang, NARROW_GANG), 0, collapse_limit)
-    return Bodies(1, gang if _needs_tail(func, eqns) else 0, collapse_limit)
+    in_gangs = len(eqns) <= most and suits_any_strides
+    return Bodies(min(gang, NARROW_GANG) if in_gangs else 1, tail, collapse_limit)
+
+
+def _can_mask(eqns: Sequence[Eqn], least_masked_bytes: int) -> bool:
+    """Whether the processor has masked accesses for the elements of all arrays."""
+    accesses = (e for e in eqns if e.op.kind in ACCESSES)
+    return all(array_type(e).dtype.size_bytes >= least_masked_bytes for e in accesses)
 
 
 def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
@@ -182,13 +207,12 @@ def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
     return True
 
 
-def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether the remainder of a row is slow as scalar code, and quick to compile under a mask."""
+def _has_quick_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether code for the remainder of a row under a mask is quick, and quick to compile."""
     if len(eqns) > MAX_EQNS_OF_MANY_BODIES:
         return False
     # A stack has memory for all lanes of a gang, however few are active.
-    kinds = {e.op.kind for e in eqns}
-    if not kinds & LOOPS or OpKind.STACK in kinds:
+    if any(e.op.kind is OpKind.STACK for e in eqns):
         return False
     # The masks of component groups would be shuffled.
     strides = lane_strides(func)
@@ -211,6 +235,11 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
     if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
         return 0
     return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
+
+
+def joins_rows(func: Func) -> bool:
+    """Whether gangs of ``func`` continue in the next row where rows have up to many gangs."""
+    return _collapse_limit(func, list(walk_eqns(func.body))) == MANY_GANGS
 
 
 def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:

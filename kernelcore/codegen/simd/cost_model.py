@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from math import prod
 
 from kernelcore.base.dataclass import dataclass
-from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop, independent_loops
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.pack_search import packing
@@ -24,7 +21,6 @@ from kernelcore.codegen.analysis.uniformity import (
     row_strides,
     stride_of,
 )
-from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import (
     SLOW,
     instructions_of,
@@ -33,19 +29,24 @@ from kernelcore.codegen.llvm.instruction_cost import (
 )
 from kernelcore.codegen.reduction.element_add import MAX_LANES
 from kernelcore.codegen.simd.component_groups import is_row
+from kernelcore.codegen.simd.gang_work import (
+    Work,
+    body_of,
+    innermost_bodies,
+    innermost_loops,
+    is_component_group,
+    is_mostly_64_bit,
+    moving_axes,
+    scattered_accesses,
+    work_in,
+)
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
-from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_inside, walk_eqns
+from kernelcore.ir.op import ACCESSES, LOOPS, OpKind
+from kernelcore.ir.walk import captured_vars, element_indices, eqns_inside, walk_eqns
 
-# Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
-# loop of a thread, outside of loops, and where lanes are iterations.
-WORK_PER_ELEMENT_IN_LOOP = 10
-WORK_PER_ELEMENT = 4
+# Minimum arithmetic per element that lanes access one by one, where lanes are iterations.
 WORK_PER_ELEMENT_OF_ITERATIONS = 4
-# A conversion of a float to an integer, which saturates.
-TO_INTEGER = 4
 # Without loops, from LEAST_CHAIN instructions on a value takes four registers, which hide the
 # latency of dependent instructions. Beyond LONGEST_CHAIN instructions, two.
 LEAST_CHAIN = 30
@@ -68,6 +69,8 @@ LEAST_ROWS = 8
 # takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
+# Threads of a gang of rows that have a middle.
+LANES_WITH_MIDDLE = 16
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
 REGISTERS_ALONE, FEW_REGISTERS_ALONE = 8, 4
 FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
@@ -75,27 +78,6 @@ FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
 # every thread, and the cost of an index there.
 FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
 PER_INDEX = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The work of one thread in some equations.
-
-    Attributes:
-        instructions: Instructions of varying values.
-        slow: Divisions and square roots among them.
-        scattered: Accesses that a gang makes element by element.
-    """
-
-    instructions: int
-    slow: int
-    scattered: int
-
-    def suits_gangs(self, *, in_loop: bool) -> bool:
-        """Whether there is enough arithmetic per scattered element."""
-        if in_loop:
-            return self.instructions >= WORK_PER_ELEMENT_IN_LOOP * self.scattered
-        return self.instructions + SLOW * self.slow >= WORK_PER_ELEMENT * self.scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +131,20 @@ def _obstacle(
     return None
 
 
-def best_gang(func: Func, float_lanes: int, *, has_middle: bool = False) -> int:
+def best_gang(
+    func: Func, float_lanes: int, *, has_middle: bool = False, may_be_short: bool = False
+) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none.
 
-    Where rows have a middle with code of its own, gangs are as narrow as can be: most of a short
-    row would be its ends.
+    Where rows have a middle with code of its own, or ``may_be_short`` for gangs, these are narrow:
+    most of a short row would be its ends.
     """
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), innermost_bodies(eqns)
     scattered = scattered_accesses(func, strides)
     if _obstacle(func, eqns, bodies, strides, scattered) is not None:
         return 1
-    lanes = float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
+    lanes = float_lanes // (2 if is_mostly_64_bit(eqns, strides) else 1)
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
@@ -171,7 +155,10 @@ def best_gang(func: Func, float_lanes: int, *, has_middle: bool = False) -> int:
         # Rows alone read as long parts of the rows of an array as they can.
         has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
-    return lanes if has_middle else lanes * _registers(eqns, bodies, strides, scattered)
+    if has_middle:
+        return min(2 * lanes, LANES_WITH_MIDDLE)
+    few = _few_registers(float_lanes) if may_be_short else 2
+    return lanes * _registers(eqns, bodies, strides, scattered, few)
 
 
 def _registers(
@@ -179,8 +166,12 @@ def _registers(
     bodies: Sequence[Sequence[Eqn]],
     strides: Strides,
     scattered: Collection[Eqn],
+    few: int,
 ) -> int:
-    """Registers per value, so that the processor has independent work while it waits."""
+    """Registers per value, so that the processor has independent work while it waits.
+
+    Kernels with little work have ``few``.
+    """
     whole = work_in(eqns, strides, scattered)
     if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
@@ -190,7 +181,7 @@ def _registers(
     longest = max(work_in(part, strides, ()).instructions for part in bodies or [eqns])
     if whole.scattered or longest > LONGEST_CHAIN:
         return 2
-    return 4 if bodies or longest >= LEAST_CHAIN else 2
+    return 4 if bodies or longest >= LEAST_CHAIN else few
 
 
 def outer_loops(func: Func) -> Mapping[Eqn, IndependentLoop]:
@@ -259,10 +250,15 @@ def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
     eqns = list(walk_eqns(func.body))
     if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
         return None
-    registers = 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
-    lanes = registers * float_lanes // (2 if _is_mostly_64_bit(eqns, lane_strides(func)) else 1)
+    registers = _few_registers(float_lanes)
+    lanes = registers * float_lanes // (2 if is_mostly_64_bit(eqns, lane_strides(func)) else 1)
     rows = rows_per_tile(func, lanes, float_lanes)
     return (rows, lanes) if registers * rows >= TILE_ROWS[0] else None
+
+
+def _few_registers(float_lanes: int) -> int:
+    """One register a value where registers have 64 bytes, else two."""
+    return 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
 
 
 def adds(func: Func) -> bool:
@@ -276,7 +272,7 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     A tile loads once what its rows load alike; the values that loops carry take registers per row.
     """
     eqns = list(walk_eqns(func.body))
-    loops = _innermost_loops(eqns)
+    loops = innermost_loops(eqns)
     if not loops or not can_tile_rows(func):
         return 1
     along, across, used, carried = lane_strides(func), row_strides(func), 1, 0
@@ -285,14 +281,14 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
         # Their sums have an order of their own (docs/decisions/256).
         return 1
     for loop in loops:
-        if not any(moving_axes(e, along) and not moving_axes(e, across) for e in _body(loop)):
+        if not any(moving_axes(e, along) and not moving_axes(e, across) for e in body_of(loop)):
             return 1
         inside, outside = (
             sum(along[v] is None and across[v] != 0 for v in found)
             for found in (loop.regions[-1].params, captured_vars(loop))
         )
         used, carried = max(used, inside + outside), max(carried, inside)
-    lanes = gang * (2 if _is_mostly_64_bit(eqns, along) else 1)
+    lanes = gang * (2 if is_mostly_64_bit(eqns, along) else 1)
     room = REGISTERS_OF_TILE * float_lanes // (lanes * used)
     if carried and float_lanes < FLOAT_LANES_OF_MANY_REGISTERS:
         room = min(room, CARRIED_OF_FEW_REGISTERS * float_lanes // (lanes * carried))
@@ -315,78 +311,3 @@ def is_straight(func: Func, gang: int) -> bool:
     indices = [i for e in eqns if e.op.kind in ACCESSES for i in element_indices(e)]
     moved = sum(isinstance(i, Var) and strides[i] == 0 for i in indices)
     return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
-
-
-def innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
-    """The bodies of the loops that have no loop inside."""
-    return [_body(loop) for loop in _innermost_loops(eqns)]
-
-
-def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
-    loops = [e for e in eqns if e.op.kind in LOOPS and FEW_TRIPS not in e.attrs]
-    return [loop for loop in loops if not any(e.op.kind in LOOPS for e in _body(loop))]
-
-
-def _body(loop: Eqn) -> list[Eqn]:
-    return list(eqns_inside(loop))
-
-
-def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
-    instructions = slow = 0
-    for eqn in eqns:
-        if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
-            instructions += len(instructions_of(eqn))
-            slow += slow_instructions(eqn)
-        elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
-            source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
-            instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(instructions, slow, sum(e in scattered for e in eqns))
-
-
-def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
-    """The accesses of ``func`` that a gang makes element by element."""
-    in_blocks = accesses_in_blocks(blocked_loops(func, strides))
-    found = (e for e in walk_eqns(func.body) if e not in in_blocks)
-    return frozenset(e for e in found if _is_scattered(e, strides))
-
-
-def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
-    """Whether a gang can access the elements of ``eqn`` only one by one."""
-    moving = moving_axes(eqn, strides)
-    return bool(moving) and not is_dense(eqn, moving, strides)
-
-
-def is_component_group(eqn: Eqn, strides: Strides) -> bool:
-    """Whether a gang loads adjacent elements of several components for ``eqn``."""
-    moving = moving_axes(eqn, strides)
-    return bool(moving) and is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
-
-
-def moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
-    """The axes whose index differs among the threads of a gang."""
-    if eqn.op.kind not in ACCESSES:
-        return []
-    return [axis for axis, i in enumerate(element_indices(eqn)) if stride_of(strides, i) != 0]
-
-
-def is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
-    """Whether a gang accesses adjacent elements, of which only the axes ``moving`` differ."""
-    is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
-    is_adjacent = is_last and stride_of(strides, element_indices(eqn)[moving[0]]) == 1
-    return is_adjacent and is_known_component(eqn)
-
-
-def is_known_component(eqn: Eqn) -> bool:
-    """Whether a gang can load elements with all their components, and knows which it needs."""
-    return component_of(eqn) is not None and prod(array_type(eqn).components) <= MAX_INTERLEAVED
-
-
-def _is_mostly_64_bit(eqns: Sequence[Eqn], strides: Strides) -> bool:
-    """Whether most varying values have 64 bits."""
-    made = [
-        LLVM_TYPES[scalar_type(e.out).name]
-        for e in eqns
-        if e.op.kind in (OpKind.PURE, OpKind.CAST, OpKind.LOAD) and strides[e.out] is None
-    ]
-    numbers = [t for t in made if t != "i1"]
-    return 2 * sum(t in ("double", "i64") for t in numbers) > len(numbers)

@@ -13,7 +13,7 @@ from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.bodies import gaining_middle
+from kernelcore.codegen.simd.bodies import Bodies, choose_bodies, gaining_middle, joins_rows
 from kernelcore.codegen.simd.cost_model import (
     TILE_ROWS,
     best_gang,
@@ -90,10 +90,18 @@ def _gang_for(func: Func, host: Host) -> int:
     if not adds_in_order(func):
         # Sums must not depend on the processor.
         return best_gang(func, FLOAT_LANES_OF_SUMS, has_middle=has_middle)
-    gang = best_gang(func, host.float_lanes, has_middle=has_middle)
+    may_be_short = func.rank > 1 and not joins_rows(func)
+    lanes = host.float_lanes
+    gang = best_gang(func, lanes, has_middle=has_middle, may_be_short=may_be_short)
     if gang == 1 and middle is not None:
-        return best_gang(middle.func, host.float_lanes, has_middle=True)
+        return best_gang(middle.func, lanes, has_middle=True)
     return gang
+
+
+def bodies_for(func: Func, strategy: VectorStrategy) -> Bodies:
+    """The copies of the body of ``func`` that ``strategy`` needs."""
+    least = strategy.least_masked_bytes
+    return choose_bodies(func, strategy.gang, strategy.tile_rows, strategy.tile_gang, least)
 
 
 def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:

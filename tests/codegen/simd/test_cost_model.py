@@ -13,7 +13,7 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, gathers_at_full_speed, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.bodies import NARROW_GANG, Bodies, choose_bodies
+from kernelcore.codegen.simd.bodies import NARROW_GANG, Bodies, choose_bodies, joins_rows
 from kernelcore.codegen.simd.cost_model import (
     MAX_EQNS_OF_MANY_BODIES,
     best_gang,
@@ -224,6 +224,44 @@ def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
     lanes = {choose_strategy(func, other).gang for other in hosts}
     assert len(lanes) == 1
     assert lanes != {1}
+
+
+@kc.kernel
+def columns_summed(x: F32_2D, sums: F32):
+    i, j = kc.tid()
+    kc.atomic_add(sums, j, x[i, j])
+
+
+@kc.kernel
+def columns_scaled(x: kc.array2d[kc.float64], w: kc.array[kc.float64], y: kc.array2d[kc.float64]):
+    i, j = kc.tid()
+    y[i, j] = x[i, j] * w[j]
+
+
+@pytest.mark.parametrize(("kernel", "lanes"), [(columns_summed, 16), (columns_scaled, 8)])
+def test_gangs_of_rows_that_are_not_joined_are_narrow(kernel: kc.Kernel, lanes: int) -> None:
+    func = optimize(kernel.func)
+    for features in ("+avx", "+avx,+avx512f,+avx512bw"):
+        assert choose_strategy(func, replace(host(), features=features)).gang == lanes
+    assert choose_bodies(func, lanes, 1).tail_lanes == lanes
+
+
+def test_code_under_masks_needs_masked_accesses() -> None:
+    func = optimize(columns_summed.func)
+    assert choose_bodies(func, 16, 1, least_masked_bytes=4).has_tail
+    assert not choose_bodies(func, 16, 1, least_masked_bytes=NO_MASKS).has_tail
+
+
+@kc.kernel
+def all_scaled(x: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    y[i, j] = 0.5 * x[i, j]
+
+
+def test_rows_that_are_joined_have_no_code_for_remainders() -> None:
+    func = optimize(all_scaled.func)
+    assert joins_rows(func)
+    assert not choose_bodies(func, 32, 1).has_tail
 
 
 @pytest.mark.parametrize(("kernel", "count"), [(updated, 3), (around, 5), (crossed, 10)])

@@ -170,7 +170,7 @@ def test_gangs_of_loops_and_branches_continue_in_the_next_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     collapsing = Bodies(collapse_limit=MANY_GANGS)
-    monkeypatch.setattr(points, "choose_bodies", lambda *_: collapsing)
+    monkeypatch.setattr(points, "bodies_for", lambda *_: collapsing)
     func = optimize(of_rows.func)
     for lanes in (4, 16, 64):
         for shape in SHORT_ROWS:

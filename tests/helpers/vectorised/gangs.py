@@ -249,6 +249,21 @@ def totals_of_rows(x: F32_2D, sums: F32):
 
 
 @kc.kernel
+def totals_of_columns(x: F32_2D, w: F32, sums: F32):
+    i, j = kc.tid()
+    kc.atomic_add(sums, j, x[i, j] * w[j])
+
+
+@kc.kernel
+def scaled_columns(x: F32_2D, w: F32, shift: F64_2D, y: F32_2D):
+    i, j = kc.tid()
+    kept = y[i, j]
+    if x[i, j] > 0.0:
+        kept = x[i, j] * w[j] + kc.float32(shift[i, 0])
+    y[i, j] = kept
+
+
+@kc.kernel
 def spread_sums(x: F32_2D, sums: F32):
     i, j = kc.tid()
     for k in range(3):
@@ -338,10 +353,18 @@ CASES = [
     Case(
         totals_of_rows,
         lambda m, n: [(m, n), (m,)],
-        ANY_STRIDES | TILE,
+        ANY_STRIDES | TAIL | TILE,
         grids=GRIDS,
         **SUMS_OF_GANGS,
     ),
+    Case(
+        totals_of_columns,
+        lambda m, n: [(m, n), (n,), (n,)],
+        TAIL | TILE,
+        grids=GRIDS,
+        **SUMS,
+    ),
+    Case(scaled_columns, lambda m, n: [(m, n), (n,), (m, 1), (m, n)], TAIL | TILE, MASKED, GRIDS),
     Case(
         spread_sums,
         lambda m, n: [(m, n), (7,)],
@@ -352,7 +375,7 @@ CASES = [
     Case(
         sums_of_neighbours,
         lambda m, n: [(m, n), (m, n + 2)],
-        ANY_STRIDES | TILE,
+        ANY_STRIDES | TAIL | TILE,
         grids=GRIDS,
         **SUMS_OF_GANGS,
     ),
