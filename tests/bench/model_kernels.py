@@ -6,6 +6,9 @@ import kernelcore as kc
 
 HIDDEN = 14
 State = kc.types.vector(length=HIDDEN, dtype=kc.float64)
+Camera = kc.types.vector(length=11, dtype=kc.float64)
+# What the error of an observation changes by: with the camera, the point and the weight.
+Row = kc.types.vector(length=15, dtype=kc.float64)
 
 
 @kc.kernel
@@ -42,31 +45,72 @@ def log_sum_exp(x: kc.array2d[kc.float64], y: kc.array1d[kc.float64]):
     y[i] = top + kc.log(total)
 
 
-@kc.kernel
-def projection(
-    camera: kc.array2d[kc.float64],
-    point: kc.array2d[kc.float64],
-    weight: kc.array1d[kc.float64],
-    pixel: kc.array2d[kc.float64],
-    y: kc.array2d[kc.float64],
-):
+@kc.func
+def projected(camera: Camera, point: kc.vec3d, weight: kc.float64, pixel: kc.vec2d):
     """Weighted error of an observation: rotation, centre, focal length, principal point, radial."""
-    i = kc.tid()
-    w = kc.vec3d(camera[i, 0], camera[i, 1], camera[i, 2])
-    centre = kc.vec3d(camera[i, 3], camera[i, 4], camera[i, 5])
-    p = kc.vec3d(point[i, 0], point[i, 1], point[i, 2]) - centre
-    square = kc.dot(w, w)
-    angle = kc.sqrt(square)
+    w = kc.vec3d(camera[0], camera[1], camera[2])
+    p = point - kc.vec3d(camera[3], camera[4], camera[5])
+    angle = kc.length(w)
     axis = w / angle
     c = kc.cos(angle)
     s = kc.sin(angle)
     q = p * c + kc.cross(axis, p) * s + axis * (kc.dot(axis, p) * (kc.float64(1.0) - c))
-    u = q[0] / q[2]
-    v = q[1] / q[2]
-    r = u * u + v * v
-    radial = kc.float64(1.0) + camera[i, 9] * r + camera[i, 10] * r * r
-    y[i, 0] = weight[i] * (camera[i, 6] * u * radial + camera[i, 7] - pixel[i, 0])
-    y[i, 1] = weight[i] * (camera[i, 6] * v * radial + camera[i, 8] - pixel[i, 1])
+    u = kc.vec2d(q[0], q[1]) / q[2]
+    r = kc.dot(u, u)
+    radial = kc.float64(1.0) + camera[9] * r + camera[10] * r * r
+    return weight * (camera[6] * radial * u + kc.vec2d(camera[7], camera[8]) - pixel)
+
+
+@kc.kernel
+def projection(
+    camera: kc.array1d[Camera],
+    point: kc.array1d[kc.vec3d],
+    weight: kc.array1d[kc.float64],
+    pixel: kc.array1d[kc.vec2d],
+    y: kc.array1d[kc.vec2d],
+):
+    i = kc.tid()
+    y[i] = projected(camera[i], point[i], weight[i], pixel[i])
+
+
+@kc.func
+def projected_x(camera: Camera, point: kc.vec3d, weight: kc.float64, pixel: kc.vec2d):
+    return projected(camera, point, weight, pixel)[0]
+
+
+@kc.func
+def projected_y(camera: Camera, point: kc.vec3d, weight: kc.float64, pixel: kc.vec2d):
+    return projected(camera, point, weight, pixel)[1]
+
+
+@kc.kernel
+def projection_with_rows(
+    camera: kc.array1d[Camera],
+    point: kc.array1d[kc.vec3d],
+    weight: kc.array1d[kc.float64],
+    pixel: kc.array1d[kc.vec2d],
+    y: kc.array1d[kc.vec2d],
+    rows: kc.array2d[Row],
+):
+    """The error, and what it changes by: 11 numbers for the camera, 3 for the point, the weight."""
+    i = kc.tid()
+    c, p, w, found = camera[i], point[i], weight[i], pixel[i]
+    y[i] = projected(c, p, w, found)
+    by_camera, by_point, by_weight, _ = kc.grad(projected_x)(c, p, w, found)
+    rows[i, 0] = joined(by_camera, by_point, by_weight)
+    by_camera, by_point, by_weight, _ = kc.grad(projected_y)(c, p, w, found)
+    rows[i, 1] = joined(by_camera, by_point, by_weight)
+
+
+@kc.func
+def joined(by_camera: Camera, by_point: kc.vec3d, by_weight: kc.float64):
+    row = Row()
+    for k in range(11):
+        row[k] = by_camera[k]
+    for k in range(3):
+        row[11 + k] = by_point[k]
+    row[14] = by_weight
+    return row
 
 
 @kc.func
