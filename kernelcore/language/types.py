@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.base.dataclass import dataclass
+from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.lazy import Deferred
 from kernelcore.language.scalars import PYTHON_SCALARS as PYTHON_SCALARS
 from kernelcore.language.scalars import SCALARS as SCALARS
@@ -50,11 +50,16 @@ class ArrayType:
 
     The last ``len(components)`` dimensions have the extents ``components``: they are the
     components of an element. An array with no other dimensions is a composite value by reference.
+
+    Attributes:
+        row: How many elements along the last axis a kernel names, all by constants; 0 if it does
+            not. Equal types may differ in it.
     """
 
     dtype: Scalar
     ndim: int
     components: tuple[int, ...] = ()
+    row: int = field(default=0, compare=False)
 
     @property
     def outer_ndim(self) -> int:
@@ -63,7 +68,9 @@ class ArrayType:
 
     def __repr__(self) -> str:
         inner = "".join(f", {n}" for n in self.components)
-        return f"array({self.dtype}, {self.outer_ndim}{inner and f', components ({inner[2:]})'})"
+        named = f", rows of {self.row}" if self.row else ""
+        inner = inner and f", components ({inner[2:]})"
+        return f"array({self.dtype}, {self.outer_ndim}{inner}{named})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import (
     accumulated_rows,
@@ -364,9 +365,11 @@ class Operation:
     def reads(self) -> list[Reads]:
         """Per operand how often the kernel reads it."""
         accesses, found = AccessMap(self.optimized), [Reads(0, 0) for _ in self.operands]
-        for param, bound in zip(self.optimized.params, self.bindings, strict=True):
+        params = zip(self.optimized.params, rows_as_elements(self.optimized).params, strict=True)
+        for (param, as_coded), bound in zip(params, self.bindings, strict=True):
             if bound.role is Role.INPUT:
-                found[bound.operand] = reads_of(accesses, param)
+                row = 0 if as_coded is param else as_array(as_coded.type).components[0]
+                found[bound.operand] = reads_of(accesses, param)._replace(row=row)
         return found
 
     def parameter_slots(self) -> list[ParameterSlot]:

@@ -27,7 +27,7 @@ namespace {
 
 using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
-using FlatReads = std::pair<int64_t, uint64_t>;
+using FlatReads = std::tuple<int64_t, uint64_t, int64_t>;
 using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
@@ -65,7 +65,8 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
     throw Error(ErrorKind::kInternal, descriptor.name + "(): reads of too many operands");
   }
   for (size_t i = 0; i < reads.size(); ++i) {
-    std::tie(made->operands[i].reads, made->operands[i].swept_axes) = reads[i];
+    OperandSpec& spec = made->operands[i];
+    std::tie(spec.reads, spec.swept_axes, spec.row) = reads[i];
   }
   for (const auto& [dtype, rules] : result_rules) {
     made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});
@@ -184,10 +185,11 @@ void bind_operation(nb::module_& m) {
                    "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
                    "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
                    "None = None, "
-                   "reads: collections.abc.Sequence[tuple[int, int]] = ()) -> None"),
+                   "reads: collections.abc.Sequence[tuple[int, int, int]] = ()) -> None"),
            "`reads` says per operand how many elements a point reads, and along which axes, as "
            "bits, "
-           "it loops. `on_devices` makes the operation and its code for torch's CUDA tensors on "
+           "it loops, and how long the rows are that packed code takes for elements. `on_devices` "
+           "makes the operation and its code for torch's CUDA tensors on "
            "the device "
            "of an ordinal, once.")
       .def(

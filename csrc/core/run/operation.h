@@ -18,6 +18,7 @@ struct OperandSpec {
   // How many elements a point reads, where it does not loop over whole axes; 0 if that is unknown.
   int64_t reads = 0;
   uint64_t swept_axes = 0;  // bit k: every point loops over axis k
+  int64_t row = 0;          // rows of so many elements are elements of code for packed arrays
 };
 
 /// A result, whose extents follow from those of the operands.

@@ -19,16 +19,24 @@ constexpr int64_t kMinRowElements = 64;
 constexpr size_t kMinSharedBytes = size_t{1} << 18;
 constexpr int64_t kSharedChunks = 16;
 
-/// The first axis that has to be packed, with all behind it: the last one before the components.
-int first_packed_axis(const ParameterSlot& slot) {
-  return std::max(slot.outer_ndim() - 1, 0);
-}
+/// An operand as code for packed arrays needs it.
+struct Wanted {
+  const ParameterSlot& slot;
+  const OperandSpec& spec;
+
+  /// The first axis of `view` that has to be packed, with all behind it: the last one before the
+  /// components, or before a row that this code takes for an element.
+  int first_packed_axis(const ArrayView& view) const {
+    int last = std::max(slot.outer_ndim() - 1, 0);
+    return last > 0 && view.shape[last] == spec.row ? last - 1 : last;
+  }
+};
 
 /// Calls `visit` with each axis that has to be packed and the stride that it needs, last one first.
 template <class Visit>
-void visit_packed_axes(const ParameterSlot& slot, const ArrayView& view, Visit visit) {
-  auto stride = static_cast<int64_t>(size_bytes(slot.dtype));
-  for (int k = slot.ndim - 1; k >= first_packed_axis(slot); --k) {
+void visit_packed_axes(const Wanted& wanted, const ArrayView& view, Visit visit) {
+  auto stride = static_cast<int64_t>(size_bytes(wanted.slot.dtype));
+  for (int k = wanted.slot.ndim - 1; k >= wanted.first_packed_axis(view); --k) {
     visit(k, stride);
     stride *= view.shape[k];
   }
@@ -37,9 +45,9 @@ void visit_packed_axes(const ParameterSlot& slot, const ArrayView& view, Visit v
 enum class Strides { kPacked, kOfSingleElements, kOther };
 
 /// Whether `view` is packed, or would be with other strides of axes that have one element.
-Strides strides_of(const ParameterSlot& slot, const ArrayView& view) {
+Strides strides_of(const Wanted& wanted, const ArrayView& view) {
   Strides found = Strides::kPacked;
-  visit_packed_axes(slot, view, [&](int axis, int64_t stride) {
+  visit_packed_axes(wanted, view, [&](int axis, int64_t stride) {
     if (view.stride_bytes[axis] == stride) return;
     found = view.shape[axis] > 1 || found == Strides::kOther ? Strides::kOther
                                                              : Strides::kOfSingleElements;
@@ -47,29 +55,28 @@ Strides strides_of(const ParameterSlot& slot, const ArrayView& view) {
   return found;
 }
 
-bool is_repeated(const ParameterSlot& slot, const ArrayView& view, int axis) {
-  int last = first_packed_axis(slot);
+bool is_repeated(const Wanted& wanted, const ArrayView& view, int axis) {
+  int last = wanted.first_packed_axis(view);
   return axis < last && view.stride_bytes[axis] == 0 && view.shape[last] >= kMinRowElements;
 }
 
 /// The elements of `view` that the points of `launch` read.
-double reads_of(const OperandSpec& spec, const ParameterSlot& slot, const ArrayView& view,
-                const Launch& launch) {
-  double reads = static_cast<double>(launch.total) * static_cast<double>(spec.reads);
-  for (int k = 0; k < slot.outer_ndim(); ++k) {
-    if ((spec.swept_axes >> k & 1) != 0) reads *= static_cast<double>(view.shape[k]);
+double reads_of(const Wanted& wanted, const ArrayView& view, const Launch& launch) {
+  double reads = static_cast<double>(launch.total) * static_cast<double>(wanted.spec.reads);
+  for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
+    if ((wanted.spec.swept_axes >> k & 1) != 0) reads *= static_cast<double>(view.shape[k]);
   }
   return reads;
 }
 
 /// The reads that a copy of `view` costs.
-double cost_of_copy(const ParameterSlot& slot, const ArrayView& view) {
+double cost_of_copy(const Wanted& wanted, const ArrayView& view) {
   double elements = 1;
-  for (int k = 0; k < slot.outer_ndim(); ++k) {
-    if (!is_repeated(slot, view, k)) elements *= static_cast<double>(view.shape[k]);
+  for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
+    if (!is_repeated(wanted, view, k)) elements *= static_cast<double>(view.shape[k]);
   }
   bool is_far = false;
-  visit_packed_axes(slot, view, [&](int axis, int64_t) {
+  visit_packed_axes(wanted, view, [&](int axis, int64_t) {
     int64_t stride = std::abs(view.stride_bytes[axis]);
     is_far |= view.shape[axis] > 1 && (stride == 0 || stride >= kFarBytes);
   });
@@ -126,10 +133,11 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (!is_read(slot)) continue;
     auto index = static_cast<size_t>(slot.operand);
     const ArrayView& view = operands[index];
-    reads += reads_of(operation.operands[index], slot, view, launch);
-    Strides strides = strides_of(slot, view);
+    Wanted wanted{slot, operation.operands[index]};
+    reads += reads_of(wanted, view, launch);
+    Strides strides = strides_of(wanted, view);
     is_packed &= strides == Strides::kPacked;
-    if (strides == Strides::kOther) cost += cost_of_copy(slot, view);
+    if (strides == Strides::kOther) cost += cost_of_copy(wanted, view);
   }
   // One operand of other strides keeps the kernel from that code: all are copied, or none.
   if (is_packed || cost > reads) return;
@@ -141,21 +149,25 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
   for (const ParameterSlot& slot : descriptor.slots) {
+    if (!is_read(slot)) continue;
+    auto index = static_cast<size_t>(slot.operand);
     // Without memory the kernel runs its other code.
-    if (is_read(slot) && !pack(slot, packed_[static_cast<size_t>(slot.operand)], executor)) return;
+    if (!pack(slot, operation.operands[index], packed_[index], executor)) return;
   }
   views_ = packed_.get();
 }
 
 /// Gives `view` the strides of packed arrays; false if memory is short.
-bool PackedOperands::pack(const ParameterSlot& slot, ArrayView& view, Executor& executor) {
-  if (strides_of(slot, view) == Strides::kOther) {
+bool PackedOperands::pack(const ParameterSlot& slot, const OperandSpec& spec, ArrayView& view,
+                          Executor& executor) {
+  Wanted wanted{slot, spec};
+  if (strides_of(wanted, view) == Strides::kOther) {
     ArrayView source;
     source.data = view.data;
     source.item_bytes = view.item_bytes;
     source.ndim = 0;
     for (int k = 0; k < view.ndim; ++k) {
-      if (is_repeated(slot, view, k) || view.shape[k] == 1) continue;
+      if (is_repeated(wanted, view, k) || view.shape[k] == 1) continue;
       source.shape[source.ndim] = view.shape[k];
       source.stride_bytes[source.ndim++] = view.stride_bytes[k];
     }
@@ -165,12 +177,12 @@ bool PackedOperands::pack(const ParameterSlot& slot, ArrayView& view, Executor& 
     view.data = copies_.back().get();
     auto stride = view.item_bytes;
     for (int k = view.ndim - 1; k >= 0; --k) {
-      if (is_repeated(slot, view, k)) continue;
+      if (is_repeated(wanted, view, k)) continue;
       view.stride_bytes[k] = stride;
       stride *= view.shape[k];
     }
   }
-  visit_packed_axes(slot, view,
+  visit_packed_axes(wanted, view,
                     [&](int axis, int64_t stride) { view.stride_bytes[axis] = stride; });
   return true;
 }

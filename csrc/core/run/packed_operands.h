@@ -26,7 +26,8 @@ class PackedOperands {
   const ArrayView* views() const { return views_; }
 
  private:
-  bool pack(const ParameterSlot& slot, ArrayView& view, Executor& executor);
+  bool pack(const ParameterSlot& slot, const OperandSpec& spec, ArrayView& view,
+            Executor& executor);
 
   const ArrayView* views_;
   std::unique_ptr<ArrayView[]> packed_;

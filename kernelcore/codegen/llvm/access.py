@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from kernelcore.codegen.analysis.component_groups import component_of
@@ -11,9 +11,9 @@ from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd import component_groups, vector_access
 from kernelcore.codegen.simd.masked_control import both
-from kernelcore.ir.core import Atom, Eqn, Func
+from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
-from kernelcore.ir.walk import array_type, atoms_in, walk_regions
+from kernelcore.ir.walk import array_type, atoms_in, captured_vars, walk_regions
 from kernelcore.passes.access.accumulation_plan import form_of
 
 
@@ -66,15 +66,18 @@ def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
     if eqn is not element[-1]:
         # Nobody uses the old value of what is written later.
         return ["poison"]
-    parts = _by_component(element)
-    sites = [vector_access.site(e, part) for part in parts]
+    by_component: dict[int, list[Eqn]] = {}
+    for part in element:
+        by_component.setdefault(_place(part) if len(element) > 1 else 0, []).append(part)
+    parts = [by_component[number] for number in sorted(by_component)]
+    sites = [vector_access.site(e, same[0]) for same in parts]
     olds = [vector_access.load(e, where) for where in sites]
+    news = list(olds)
     with e.at(e.gang):
-        values = [e.value(part.inputs[-1]) for part in parts]
-        news = [
-            summed(e, where.dtype, old, value)
-            for where, old, value in zip(sites, olds, values, strict=True)
-        ]
+        for number, same in enumerate(parts):
+            for part in same:
+                value = e.value(part.inputs[-1])
+                news[number] = summed(e, sites[number].dtype, news[number], value)
     _store_parts(e, sites, news)
     return [olds[0]]
 
@@ -93,38 +96,59 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
     used = atoms_in(func.body)
     found: dict[Eqn, Sequence[Eqn]] = {}
     for region in walk_regions(func.body):
-        run: list[Eqn] = []
-        for eqn in region.eqns:
-            if eqn.op.kind in REPEATABLE:
-                continue
-            if _component(eqn, used) is None:
-                run = []
-                continue
-            if not (run and _continues(run, eqn)):
-                run = []
-            run.append(eqn)
-            if len(run) == prod(array_type(eqn).components):
-                found.update((part, tuple(run)) for part in run)
-                run = []
+        for run in (*_stored_together(region), *_added_together(region, used)):
+            if len({_place(eqn) for eqn in run}) == prod(array_type(run[0]).components):
+                found.update((eqn, tuple(run)) for eqn in run)
     return found
 
 
-def _component(eqn: Eqn, used: set[Atom]) -> int | None:
-    """Which component ``eqn`` writes, if it may be written later with the others."""
-    is_store = eqn.op.kind is OpKind.STORE
-    is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
-    if not (is_store or (is_owned_add and eqn.out not in used)):
-        return None
-    if not 1 < prod(array_type(eqn).components) <= vector_access.MAX_INTERLEAVED:
-        return None
-    return component_of(eqn)
+def _stored_together(region: Region) -> Iterator[Sequence[Eqn]]:
+    """Stores to components of one element with no effect between them."""
+    run: list[Eqn] = []
+    for eqn in region.eqns:
+        if eqn.op.kind in REPEATABLE:
+            continue
+        is_known = eqn.op.kind is OpKind.STORE and _is_component(eqn)
+        places = [_place(part) for part in run]
+        if not (is_known and run and _element(run[0]) == _element(eqn)) or _place(eqn) in places:
+            yield from [run] if run else ()
+            run = []
+        if is_known:
+            run.append(eqn)
+    yield from [run] if run else ()
 
 
-def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
-    """Whether ``eqn`` writes another component of the same element."""
-    first, outer = run[0], slice(0, 1 + array_type(eqn).outer_ndim)
-    is_same = first.op is eqn.op and first.inputs[outer] == eqn.inputs[outer]
-    return is_same and _place(eqn) not in [_place(part) for part in run]
+def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
+    """Additions to components of one element, whose array nothing between them uses.
+
+    An array with elements of threads shares no memory with others.
+    """
+    runs: dict[Atom, list[Eqn]] = {}
+    for eqn in region.eqns:
+        is_known = (
+            eqn.op.kind is OpKind.ATOMIC_ADD
+            and form_of(eqn) is AddForm.OWNED
+            and eqn.out not in used
+            and _is_component(eqn)
+        )
+        for atom in (*eqn.inputs, *captured_vars(eqn)):
+            goes_on = is_known and atom in runs and _element(runs[atom][0]) == _element(eqn)
+            if atom in runs and not goes_on:
+                yield runs.pop(atom)
+        if is_known:
+            runs.setdefault(eqn.inputs[0], []).append(eqn)
+    yield from runs.values()
+
+
+def _is_component(eqn: Eqn) -> bool:
+    """Whether ``eqn`` writes a known component, which may be written with the others."""
+    count = prod(array_type(eqn).components)
+    return 1 < count <= vector_access.MAX_INTERLEAVED and component_of(eqn) is not None
+
+
+def _element(eqn: Eqn) -> tuple[Atom, ...]:
+    """The array that ``eqn`` writes, and the indices of the element."""
+    return eqn.inputs[: 1 + array_type(eqn).outer_ndim]
 
 
 def _place(eqn: Eqn) -> int:

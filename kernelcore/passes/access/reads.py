@@ -19,10 +19,12 @@ class Reads(NamedTuple):
     Attributes:
         elements: How many, where loops over whole axes count once; 0 if that is unknown.
         swept_axes: Bit k is set if a loop of the thread runs along axis k.
+        row: How long the rows are that code for packed arrays takes for elements; 0 if it does not.
     """
 
     elements: int
     swept_axes: int
+    row: int = 0
 
 
 def reads_of(accesses: AccessMap, array: Atom) -> Reads:
