@@ -8,6 +8,7 @@ from kernelcore.base import native
 from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.simd.gathering import choose_detours
 from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled
@@ -131,15 +132,16 @@ def describe_launch(
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
-        panel_rows=panel_rows(func),
+        panel_rows=panel_rows(rows_as_elements(func)),
     )
 
 
 def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
     """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
-    func, found = accesses.func, accumulated_arrays(accesses)
+    found = accumulated_arrays(accesses)
     if not found:
         return []
+    func = rows_as_elements(accesses.func)
     gathering, other = choose_detours(func)
     if gathering is not None:
         gathered = set(map(func.params.index, gathering.sums.arrays))

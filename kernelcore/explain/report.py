@@ -14,6 +14,7 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.simd.bodies import Bodies
 from kernelcore.codegen.simd.cost_model import (
@@ -224,7 +225,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
     flat = _flat(chosen, args) if args else None
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
-    func = optimize(chosen.func)
+    func = rows_as_elements(optimize(chosen.func))
     gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:

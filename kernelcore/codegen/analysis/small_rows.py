@@ -7,6 +7,8 @@ run that for any strides (docs/decisions/291).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.uniformity import lane_strides, stride_of
 from kernelcore.ir.core import Func, Var
@@ -19,6 +21,7 @@ from kernelcore.passes.access.named_rows import named_places, with_types
 MOST_IN_ROW = 16
 
 
+@lru_cache(maxsize=4)
 def rows_as_elements(func: Func) -> Func:
     """``func`` with arrays of vectors in place of those of small rows that lanes access apart."""
     types: dict[Var, ArrayType] = {}
@@ -26,7 +29,7 @@ def rows_as_elements(func: Func) -> Func:
         type_ = param.type
         assert isinstance(type_, ArrayType)
         if max(places, default=0) < type_.row <= MOST_IN_ROW:
-            types[param] = replace(type_, components=(type_.row,), row=0)
+            types[param] = replace(type_, components=(type_.row,))
     if not types:
         return func
     strides = lane_strides(func)

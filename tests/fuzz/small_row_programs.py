@@ -1,0 +1,116 @@
+"""Random kernels that name the elements of small rows by constants, as source text."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+POINTS = 41
+
+HEADER = """\
+@kc.kernel
+def kernel(
+    n: kc.array1d[kc.int32], at: kc.array1d[kc.int32], w: kc.array1d[D],
+    x: kc.array2d[D], far: kc.array2d[D], y: kc.array2d[D], z: kc.array2d[D],
+    shared: kc.array2d[D],
+):
+    i = kc.tid()
+    s = w[i]
+    b = x[i, 0]
+"""
+ARRAYS = ("x", "far", "y", "z", "shared")
+
+
+class SmallRowProgram:
+    """Program ``seed``: ``text`` defines ``kernel`` where ``D`` is its type.
+
+    Attributes:
+        dtype: The name of the type of elements.
+        rows: How long the rows are that the kernel names, by array.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.dtype = self.rng.choice(["float32", "float32", "float64", "int32", "float16"])
+        self.rows = {name: self.rng.choice([2, 3, 3, 4, 5, 7, 11, 17]) for name in ARRAYS}
+        self.lines: list[str] = []
+        for _ in range(5):
+            self.statement(1)
+        for name in ("y", "z", "shared"):
+            self.row(1, name)
+        self.text = HEADER + "\n".join(self.lines) + "\n"
+
+    def arguments(self, rng: np.random.Generator, form: int) -> list[Any]:
+        """Arguments for ``POINTS`` threads, whose rows fit or, for other forms, do not."""
+        found: list[Any] = [
+            rng.integers(0, 4, POINTS).astype(np.int32),
+            rng.integers(0, POINTS, POINTS).astype(np.int32),
+            rng.uniform(-3, 3, POINTS).astype(self.dtype),
+        ]
+        for number, name in enumerate(ARRAYS):
+            more = 2 * (form == 1 and number % 2)
+            array = rng.uniform(-3, 3, (POINTS, self.rows[name] + more)).astype(self.dtype)
+            found.append(np.asfortranarray(array) if form == 2 and number % 2 else array)
+        return found
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def statement(self, depth: int) -> None:
+        r = self.rng.random()
+        if depth < 3 and r < 0.15:
+            self.line(depth, f"for t{depth} in range({self.rng.choice(['n[i]', '2'])}):")
+            self.block(depth + 1)
+        elif depth < 3 and r < 0.3:
+            self.line(depth, f"if s < {self.leaf()}:")
+            self.block(depth + 1)
+        elif r < 0.6:
+            self.row(depth, self.rng.choice(["y", "z", "shared"]))
+        else:
+            self.line(depth, self.one())
+
+    def block(self, depth: int) -> None:
+        for _ in range(self.rng.randrange(1, 3)):
+            self.statement(depth)
+
+    def row(self, depth: int, name: str) -> None:
+        """Writes to all elements of a row, in any order, some of them twice."""
+        places = [*range(self.rows[name]), *self.rng.choices(range(self.rows[name]), k=1)]
+        self.rng.shuffle(places)
+        for place in places:
+            if self.rng.random() < 0.1:
+                self.line(depth, self.one())
+            self.line(depth, self.write(name, place))
+
+    def write(self, name: str, place: int) -> str:
+        if name == "y":
+            return f"y[i, {place}] = {self.expression()}"
+        index = "i" if name == "z" else "at[i]"
+        return f"kc.atomic_add({name}, {index}, {place}, {self.expression()})"
+
+    def one(self) -> str:
+        name = self.rng.choice(["y", "z", "shared"])
+        forms = [
+            f"s = {self.expression()}",
+            f"b = {self.expression()}",
+            f"s += {self.leaf()}",
+            self.write(name, self.rng.randrange(self.rows[name])),
+        ]
+        return self.rng.choice(forms)
+
+    def expression(self) -> str:
+        one, two = self.leaf(), self.leaf()
+        return self.rng.choice([one, f"{one} + {two}", f"{one} * {two}", f"kc.max({one}, {two})"])
+
+    def leaf(self) -> str:
+        forms = [
+            "s",
+            "b",
+            "w[i]",
+            f"D({self.rng.randrange(-2, 4)})",
+            f"x[i, {self.rng.randrange(self.rows['x'])}]",
+            f"far[at[i], {self.rng.randrange(self.rows['far'])}]",
+        ]
+        return self.rng.choice(forms)

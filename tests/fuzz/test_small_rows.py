@@ -1,0 +1,79 @@
+"""Random kernels that name elements of small rows: rows as elements have the bits of others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.base.errors import KernelGradError
+from kernelcore.base.host import NO_MASKS
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
+from kernelcore.codegen.llvm.access import whole_elements
+from kernelcore.codegen.simd.strategy import has_vector_form
+from kernelcore.codegen.target import cpu
+from kernelcore.ir.core import Func
+from kernelcore.ir.verify import verify
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.pipeline import optimize
+from tests.fuzz.small_row_programs import POINTS, SmallRowProgram
+from tests.fuzz.typed_programs import define
+from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
+
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
+FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
+SHARDS = 4
+
+
+@pytest.fixture(autouse=True)
+def _rows_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_CACHE", "0")
+    monkeypatch.setattr(cpu, "rows_as_elements", lambda func: func)
+
+
+def run(func: Func, given: Sequence[Any], number: int) -> list[Any]:
+    """The arguments after a launch in two parts."""
+    found, cut = copies(given), number % POINTS
+    gang, least = (8, 16, 32)[number % 3], (1, 4, NO_MASKS)[number // 3 % 3]
+    gathers = number % 2 == 0
+    with unoptimised():
+        parts = [(0, cut), (cut, POINTS)]
+        status = launch(func, found, POINTS, parts, gang, least_masked_bytes=least, gathers=gathers)
+    assert status == abi.STATUS_OK
+    return found
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_rows_as_elements_have_the_bits_of_others(shard: int) -> None:
+    changed = grouped = 0
+    for number in range(FIRST + shard, FIRST + COUNT, SHARDS):
+        program = SmallRowProgram(number)
+        dtype = getattr(kc, program.dtype)
+        kernel = define(program.text, {"kc": kc, "D": dtype})["kernel"]
+        rng, form = np.random.default_rng(number), number % 4
+        args = program.arguments(rng, form)
+        cases = [(optimize(kernel.func), args)]
+        try:
+            adjoint = adjoint_func(kernel)
+        except KernelGradError:
+            pass
+        else:
+            names = [f"{start}{p.name}" for start in ("", "ct_") for p in kernel.func.params]
+            known = dict(zip(names, [*args, *program.arguments(rng, form)], strict=True))
+            cases.append((adjoint, [known[p.name] for p in adjoint.params]))
+        for func, given in cases:
+            other = verify(rows_as_elements(func))
+            changed += other is not func
+            grouped += has_vector_form(func) and bool(whole_elements(other))
+            wanted, found = run(func, given, number), run(other, given, number)
+            for param, want, got in zip(func.params, wanted, found, strict=True):
+                if isinstance(param.type, ArrayType):
+                    message = f"{param.name}: program {number}\n{program.text}"
+                    np.testing.assert_array_equal(got, want, message)
+    assert changed
+    assert grouped
