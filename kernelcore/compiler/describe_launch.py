@@ -24,6 +24,7 @@ from kernelcore.ir.walk import assertions, is_check, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, as_array
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
+from kernelcore.passes.access.reads import Reads, reads_of
 
 # A thread of a kernel that has one of these may take as long as it likes.
 _UNBOUNDED = frozenset({OpKind.PRINT, OpKind.WHILE})
@@ -150,6 +151,17 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
         # What a chunk reaches is known by its first launch indices only in their own order.
         found = tuple(replace(a, axis=-1, low=0, high=0) for a in found)
     return [a.row() for a in found]
+
+
+def reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
+    """Per operand of ``count`` how often ``func`` reads it, of other arrays nothing."""
+    accesses, found = AccessMap(func), [Reads(0, 0)] * count
+    params = zip(func.params, rows_as_elements(func).params, strict=True)
+    for (param, as_coded), bound in zip(params, bindings, strict=True):
+        if bound.role is Role.INPUT:
+            row = 0 if as_coded is param else as_array(as_coded.type).row
+            found[bound.operand] = reads_of(accesses, param)._replace(row=row)
+    return found
 
 
 def make_signature(

@@ -19,12 +19,12 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
-from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import (
     accumulated_rows,
     make_signature,
     parameter_slots,
+    reads,
 )
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
 from kernelcore.compiler.native_code import compile_func, object_of
@@ -38,7 +38,7 @@ from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.whole_results import without_zeros
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 from kernelcore.passes.access.elementwise import Part, parts
-from kernelcore.passes.access.reads import Reads, reads_of
+from kernelcore.passes.access.reads import Reads
 from kernelcore.passes.pipeline import optimize
 
 
@@ -364,13 +364,7 @@ class Operation:
 
     def reads(self) -> list[Reads]:
         """Per operand how often the kernel reads it."""
-        accesses, found = AccessMap(self.optimized), [Reads(0, 0) for _ in self.operands]
-        params = zip(self.optimized.params, rows_as_elements(self.optimized).params, strict=True)
-        for (param, as_coded), bound in zip(params, self.bindings, strict=True):
-            if bound.role is Role.INPUT:
-                row = 0 if as_coded is param else as_array(as_coded.type).components[0]
-                found[bound.operand] = reads_of(accesses, param)._replace(row=row)
-        return found
+        return reads(self.optimized, self.bindings, len(self.operands))
 
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
@@ -398,5 +392,5 @@ def native_operation(
         for o in operation.operands
     ]
     results = [(r.type.dtype.index, r.shape) for r in operation.results]
-    visible, grid, reads = operation.visible, operation.grid, operation.reads()
-    return native.Operation(descriptor, operands, results, visible, grid, on_devices, reads)
+    visible, grid, counts = operation.visible, operation.grid, operation.reads()
+    return native.Operation(descriptor, operands, results, visible, grid, on_devices, counts)

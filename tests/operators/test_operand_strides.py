@@ -61,6 +61,16 @@ def gathered(x: kc.array(dtype=float), at: kc.array(dtype=kc.int32), y: kc.array
     y[i] = x[at[i]] * 2.0
 
 
+@kc.op(launch_dims="x.shape[0]", output_dims=("x.shape[0]", 3))
+@kc.kernel
+def turned(x: kc.array2d(dtype=float), angle: kc.array(dtype=float), y: kc.array2d(dtype=float)):
+    i = kc.tid()
+    c, s = kc.cos(angle[i]), kc.sin(angle[i])
+    y[i, 0] = c * x[i, 0] - s * x[i, 1]
+    y[i, 1] = s * x[i, 0] + c * x[i, 1]
+    y[i, 2] = x[i, 2]
+
+
 def random(*shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))
 
@@ -102,6 +112,9 @@ OPERANDS: list[tuple[Any, list[torch.Tensor]]] = [
     (product, [random(33, 50), random(50, 67)]),
     (norms, [random(20, 30, 3)]),
     (cubed, [random(5, 20, 70)]),
+    (turned, [random(1000, 3), random(1000)]),
+    (turned, [random(50, 5), random(50)]),
+    (turned, [random(1, 3), random(1)]),
     (cubed, [random(7, 1, 1)]),
 ]
 
@@ -158,15 +171,17 @@ def test_a_few_elements_of_a_large_table_are_read_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("op", "wanted"),
     [
-        (scaled, [(1, 0), (1, 0)]),
-        (biased, [(1, 0), (1, 0)]),
+        (scaled, [(1, 0, 0), (1, 0, 0)]),
+        (biased, [(1, 0, 0), (1, 0, 0)]),
         # Every thread loops over a row of one matrix and a column of the other.
-        (product, [(1, 0b10), (1, 0b01)]),
-        (norms, [(1, 0b10)]),
-        (gathered, [(1, 0), (1, 0)]),
+        (product, [(1, 0b10, 0), (1, 0b01, 0)]),
+        (norms, [(1, 0b10, 0)]),
+        (gathered, [(1, 0, 0), (1, 0, 0)]),
+        # Rows of three are elements.
+        (turned, [(3, 0, 3), (1, 0, 0)]),
     ],
 )
-def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, int]]) -> None:
+def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, int, int]]) -> None:
     spec = op.spec
     made = kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
     assert [tuple(reads) for reads in made.reads()] == wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -26,12 +28,12 @@ def with_rows(func: Func) -> Func:
     return with_types(func, types)
 
 
-def with_types(func: Func, types: dict[Var, ArrayType]) -> Func:
+def with_types(func: Func, types: Mapping[Var, ArrayType]) -> Func:
     """``func`` with other types of some of its parameters."""
     if not types:
         return func
-    env: dict[Var, Atom] = {p: Var(type_, p.name) for p, type_ in types.items()}
-    params = tuple(env.get(p, p) for p in func.params)
+    typed = {p: Var(type_, p.name) for p, type_ in types.items()}
+    params, env = tuple(typed.get(p, p) for p in func.params), dict[Var, Atom](typed)
     eqns = tuple(clone_eqn(eqn, env) for eqn in func.body.eqns)
     yields = tuple(substitute(a, env) for a in func.body.yields)
     return replace(func, body=Region(params, eqns, yields))

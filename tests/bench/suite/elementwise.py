@@ -1,5 +1,6 @@
 """Kernels without loops: saxpy, transcendental functions, vectors."""
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +48,15 @@ def vec3_dot(m: ModuleType) -> Any:
     return vec3_dot
 
 
+def rows_dot(m: ModuleType) -> Any:
+    @m.kernel
+    def rows_dot(x: m.array2d(dtype=float), y: m.array2d(dtype=float), z: m.array(dtype=float)):
+        i = m.tid()
+        z[i] = x[i, 0] * y[i, 0] + x[i, 1] * y[i, 1] + x[i, 2] * y[i, 2]
+
+    return rows_dot
+
+
 def vec3_normalise(m: ModuleType) -> Any:
     @m.kernel
     def vec3_normalise(x: m.array(dtype=m.vec3), z: m.array(dtype=m.vec3)):
@@ -71,9 +81,12 @@ def _mix_data(n: int) -> Data:
 
 
 def _dot_data(n: int) -> Data:
+    return replace(_rows_data(n), vectors=frozenset({0, 1}))
+
+
+def _rows_data(n: int) -> Data:
     x = random_floats((2, n, 3), -1, 1)
-    args = (x[0].copy(), x[1].copy(), np.zeros(n, np.float32))
-    return Data((n,), args, 2, frozenset({0, 1}))
+    return Data((n,), (x[0].copy(), x[1].copy(), np.zeros(n, np.float32)), 2)
 
 
 def _normalise_data(n: int) -> Data:
@@ -86,6 +99,11 @@ def _mix_reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> list[np.ndarr
     v, p = x.astype(float), y.astype(float)
     wave = np.sin(v) * np.exp(-v * v)
     return [wave + (np.abs(v) + 0.5) ** p + np.log1p(v * v) * np.tanh(v)]
+
+
+def _dot_reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> list[np.ndarray]:
+    del z
+    return [np.einsum("ij,ij->i", x.astype(float), y.astype(float))]
 
 
 def _normalise_reference(x: np.ndarray, z: np.ndarray) -> list[np.ndarray]:
@@ -105,12 +123,7 @@ CASES = (
         compute_bound=True,
     ),
     Case("transcendental mix", mix, _mix_data, 1 << 20, _mix_reference, compute_bound=True),
-    Case(
-        "vec3 dot",
-        vec3_dot,
-        _dot_data,
-        1 << 20,
-        lambda x, y, z: [np.einsum("ij,ij->i", x.astype(float), y.astype(float))],
-    ),
+    Case("vec3 dot", vec3_dot, _dot_data, 1 << 20, _dot_reference),
+    Case("dot of rows of 3", rows_dot, _rows_data, 1 << 20, _dot_reference),
     Case("vec3 normalise", vec3_normalise, _normalise_data, 1 << 20, _normalise_reference),
 )

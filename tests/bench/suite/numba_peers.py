@@ -42,6 +42,9 @@ def vec3_dot(x: Any, y: Any, z: Any) -> None:
         z[i] = x[i, 0] * y[i, 0] + x[i, 1] * y[i, 1] + x[i, 2] * y[i, 2]
 
 
+rows_dot = vec3_dot
+
+
 @parallel
 def vec3_normalise(x: Any, z: Any) -> None:
     for i in prange(len(x)):
