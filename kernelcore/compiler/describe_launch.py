@@ -159,6 +159,7 @@ def reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
     params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
+            assert isinstance(as_coded.type, ArrayType | Scalar)
             row = 0 if as_coded is param else as_array(as_coded.type).row
             found[bound.operand] = reads_of(accesses, param)._replace(row=row)
     return found
