@@ -160,8 +160,9 @@ def reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
             assert isinstance(as_coded.type, ArrayType | Scalar)
-            row = 0 if as_coded is param else as_array(as_coded.type).row
-            found[bound.operand] = reads_of(accesses, param)._replace(row=row)
+            named = () if as_coded is param else as_array(as_coded.type).named
+            rows, columns = (*named, 0, 0)[:2]
+            found[bound.operand] = reads_of(accesses, param)._replace(rows=rows, columns=columns)
     return found
 
 

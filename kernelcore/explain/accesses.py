@@ -123,7 +123,7 @@ def _how(eqn: Eqn, strides: Strides) -> tuple[str, bool]:
         return "one element for all lanes", False
     if is_dense(eqn, moving, strides):
         count = prod(type_.components)
-        if type_.row:
+        if type_.named:
             return f"adjacent rows of {count} elements, which are sorted into registers", False
         if type_.components:
             return f"adjacent elements, whose {count} components are sorted into registers", False

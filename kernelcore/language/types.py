@@ -52,14 +52,14 @@ class ArrayType:
     components of an element. An array with no other dimensions is a composite value by reference.
 
     Attributes:
-        row: How many elements along the last axis a kernel names, all by constants; 0 if it does
-            not. Equal types may differ in it.
+        named: The extents along the last axes of what a kernel names by constants, of one axis or
+            two; none if it does not. Equal types may differ in it.
     """
 
     dtype: Scalar
     ndim: int
     components: tuple[int, ...] = ()
-    row: int = field(default=0, compare=False)
+    named: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def outer_ndim(self) -> int:
@@ -68,7 +68,7 @@ class ArrayType:
 
     def __repr__(self) -> str:
         inner = "".join(f", {n}" for n in self.components)
-        named = f", rows of {self.row}" if self.row else ""
+        named = f", named {' x '.join(map(str, self.named))}" if self.named else ""
         inner = inner and f", components ({inner[2:]})"
         return f"array({self.dtype}, {self.outer_ndim}{inner}{named})"
 

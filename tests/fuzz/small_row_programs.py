@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,15 @@ HEADER = """\
 @kc.kernel
 def kernel(
     n: kc.array1d[kc.int32], at: kc.array1d[kc.int32], w: kc.array1d[D],
-    x: kc.array2d[D], far: kc.array2d[D], y: kc.array2d[D], z: kc.array2d[D],
-    shared: kc.array2d[D],
+    x: kc.array[D, {x}], far: kc.array[D, {far}], y: kc.array[D, {y}], z: kc.array[D, {z}],
+    shared: kc.array[D, {shared}],
 ):
     i = kc.tid()
     s = w[i]
-    b = x[i, 0]
+    b = w[0]
 """
 ARRAYS = ("x", "far", "y", "z", "shared")
+EXTENTS = ((2,), (3,), (3,), (4,), (5,), (7,), (11,), (17,), (2, 2), (2, 3), (3, 3), (1, 4), (5, 4))
 
 
 class SmallRowProgram:
@@ -28,19 +31,20 @@ class SmallRowProgram:
 
     Attributes:
         dtype: The name of the type of elements.
-        rows: How long the rows are that the kernel names, by array.
+        named: The extents along the last axes of what the kernel names, by array.
     """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.dtype = self.rng.choice(["float32", "float32", "float64", "int32", "float16"])
-        self.rows = {name: self.rng.choice([2, 3, 3, 4, 5, 7, 11, 17]) for name in ARRAYS}
+        self.named = {name: self.rng.choice(EXTENTS) for name in ARRAYS}
         self.lines: list[str] = []
         for _ in range(5):
             self.statement(1)
         for name in ("y", "z", "shared"):
             self.row(1, name)
-        self.text = HEADER + "\n".join(self.lines) + "\n"
+        header = HEADER.format(**{name: 1 + len(e) for name, e in self.named.items()})
+        self.text = header + "\n".join(self.lines) + "\n"
 
     def arguments(self, rng: np.random.Generator, form: int) -> list[Any]:
         """Arguments for ``POINTS`` threads, whose rows fit or, for other forms, do not."""
@@ -50,8 +54,9 @@ class SmallRowProgram:
             rng.uniform(-3, 3, POINTS).astype(self.dtype),
         ]
         for number, name in enumerate(ARRAYS):
-            more = 2 * (form == 1 and number % 2)
-            array = rng.uniform(-3, 3, (POINTS, self.rows[name] + more)).astype(self.dtype)
+            *outer, last = self.named[name]
+            shape = (POINTS, *outer, last + 2 * (form == 1 and number % 2))
+            array = rng.uniform(-3, 3, shape).astype(self.dtype)
             found.append(np.asfortranarray(array) if form == 2 and number % 2 else array)
         return found
 
@@ -77,18 +82,23 @@ class SmallRowProgram:
 
     def row(self, depth: int, name: str) -> None:
         """Writes to all elements of a row, in any order, some of them twice."""
-        places = [*range(self.rows[name]), *self.rng.choices(range(self.rows[name]), k=1)]
+        places = list(product(*map(range, self.named[name])))
+        places.append(self.rng.choice(places))
         self.rng.shuffle(places)
         for place in places:
             if self.rng.random() < 0.1:
                 self.line(depth, self.one())
             self.line(depth, self.write(name, place))
 
-    def write(self, name: str, place: int) -> str:
+    def write(self, name: str, place: Sequence[int]) -> str:
+        at = ", ".join(map(str, place))
         if name == "y":
-            return f"y[i, {place}] = {self.expression()}"
+            return f"y[i, {at}] = {self.expression()}"
         index = "i" if name == "z" else "at[i]"
-        return f"kc.atomic_add({name}, {index}, {place}, {self.expression()})"
+        return f"kc.atomic_add({name}, {index}, {at}, {self.expression()})"
+
+    def place(self, name: str) -> tuple[int, ...]:
+        return tuple(self.rng.randrange(extent) for extent in self.named[name])
 
     def one(self) -> str:
         name = self.rng.choice(["y", "z", "shared"])
@@ -96,7 +106,7 @@ class SmallRowProgram:
             f"s = {self.expression()}",
             f"b = {self.expression()}",
             f"s += {self.leaf()}",
-            self.write(name, self.rng.randrange(self.rows[name])),
+            self.write(name, self.place(name)),
         ]
         return self.rng.choice(forms)
 
@@ -110,7 +120,7 @@ class SmallRowProgram:
             "b",
             "w[i]",
             f"D({self.rng.randrange(-2, 4)})",
-            f"x[i, {self.rng.randrange(self.rows['x'])}]",
-            f"far[at[i], {self.rng.randrange(self.rows['far'])}]",
+            f"x[i, {', '.join(map(str, self.place('x')))}]",
+            f"far[at[i], {', '.join(map(str, self.place('far')))}]",
         ]
         return self.rng.choice(forms)

@@ -171,17 +171,17 @@ def test_a_few_elements_of_a_large_table_are_read_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("op", "wanted"),
     [
-        (scaled, [(1, 0, 0), (1, 0, 0)]),
-        (biased, [(1, 0, 0), (1, 0, 0)]),
+        (scaled, [(1, 0, 0, 0), (1, 0, 0, 0)]),
+        (biased, [(1, 0, 0, 0), (1, 0, 0, 0)]),
         # Every thread loops over a row of one matrix and a column of the other.
-        (product, [(1, 0b10, 0), (1, 0b01, 0)]),
-        (norms, [(1, 0b10, 0)]),
-        (gathered, [(1, 0, 0), (1, 0, 0)]),
+        (product, [(1, 0b10, 0, 0), (1, 0b01, 0, 0)]),
+        (norms, [(1, 0b10, 0, 0)]),
+        (gathered, [(1, 0, 0, 0), (1, 0, 0, 0)]),
         # Rows of three are elements.
-        (turned, [(3, 0, 3), (1, 0, 0)]),
+        (turned, [(3, 0, 3, 0), (1, 0, 0, 0)]),
     ],
 )
-def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, int, int]]) -> None:
+def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, ...]]) -> None:
     spec = op.spec
     made = kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
     assert [tuple(reads) for reads in made.reads()] == wanted

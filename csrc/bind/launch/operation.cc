@@ -27,7 +27,7 @@ namespace {
 
 using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
-using FlatReads = std::tuple<int64_t, uint64_t, int64_t>;
+using FlatReads = std::tuple<int64_t, uint64_t, int64_t, int64_t>;
 using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
@@ -66,7 +66,7 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
   }
   for (size_t i = 0; i < reads.size(); ++i) {
     OperandSpec& spec = made->operands[i];
-    std::tie(spec.reads, spec.swept_axes, spec.row) = reads[i];
+    std::tie(spec.reads, spec.swept_axes, spec.named[0], spec.named[1]) = reads[i];
   }
   for (const auto& [dtype, rules] : result_rules) {
     made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});
@@ -185,10 +185,10 @@ void bind_operation(nb::module_& m) {
                    "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
                    "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
                    "None = None, "
-                   "reads: collections.abc.Sequence[tuple[int, int, int]] = ()) -> None"),
+                   "reads: collections.abc.Sequence[tuple[int, int, int, int]] = ()) -> None"),
            "`reads` says per operand how many elements a point reads, and along which axes, as "
            "bits, "
-           "it loops, and how long the rows are that packed code takes for elements. `on_devices` "
+           "it loops, and the extents of the last axes that packed code takes for an element. `on_devices` "
            "makes the operation and its code for torch's CUDA tensors on "
            "the device "
            "of an ordinal, once.")

@@ -1,6 +1,7 @@
 // A kernel as a pure function: its operands, the shapes of its results, and its grid.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct OperandSpec {
   // How many elements a point reads, where it does not loop over whole axes; 0 if that is unknown.
   int64_t reads = 0;
   uint64_t swept_axes = 0;  // bit k: every point loops over axis k
-  int64_t row = 0;          // rows of so many elements are elements of code for packed arrays
+  // The extents along the last axes of what code for packed arrays takes for an element; 0: none.
+  std::array<int64_t, 2> named = {0, 0};
 };
 
 /// A result, whose extents follow from those of the operands.

@@ -25,10 +25,13 @@ struct Wanted {
   const OperandSpec& spec;
 
   /// The first axis of `view` that has to be packed, with all behind it: the last one before the
-  /// components, or before a row that this code takes for an element.
+  /// components, or before the axes that this code takes for an element.
   int first_packed_axis(const ArrayView& view) const {
     int last = std::max(slot.outer_ndim() - 1, 0);
-    return last > 0 && view.shape[last] == spec.row ? last - 1 : last;
+    auto begin = spec.named.begin();
+    auto count = static_cast<int>(std::find(begin, spec.named.end(), 0) - begin);
+    bool fits = count <= last && std::equal(begin, begin + count, view.shape + last + 1 - count);
+    return fits ? last - count : last;
   }
 };
 

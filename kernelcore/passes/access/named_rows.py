@@ -1,8 +1,12 @@
-"""Named rows: arrays whose last index is a constant wherever a kernel uses them, as ``x[i, 0]``."""
+"""Named rows: arrays whose last indices are constants wherever a kernel uses them.
+
+As ``x[i, 0]``, or ``r[i, 2, 1]``, where the matrix is a row of rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
@@ -10,6 +14,11 @@ from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import array_type, clone_eqn, element_indices, substitute, walk_eqns
 from kernelcore.language.types import ArrayType
 
+# The indices along the last axes that accesses of an array name.
+Places = set[tuple[int, ...]]
+
+# As many axes as elements of several components have.
+MOST_AXES = 2
 _ACCESSES = frozenset({OpKind.LOAD, OpKind.STORE, OpKind.ATOMIC_ADD})
 
 
@@ -22,10 +31,18 @@ def with_rows(func: Func) -> Func:
     for param, places in named_places(func).items():
         type_ = param.type
         assert isinstance(type_, ArrayType)
-        is_whole = len(places) > 1 and places == set(range(len(places)))
-        if is_whole and len(places) > type_.row:
-            types[param] = replace(type_, row=len(places))
+        named = _whole(places)
+        if named and not are_within(places, type_.named):
+            types[param] = replace(type_, named=named)
     return with_types(func, types)
+
+
+def are_within(places: Places, extents: tuple[int, ...]) -> bool:
+    """Whether ``places`` have constants along as many axes as ``extents``, and within these."""
+    if not extents:
+        return False
+    ends = {place[-len(extents) :] for place in places}
+    return all(len(e) == len(extents) and all(map(int.__lt__, e, extents)) for e in ends)
 
 
 def with_types(func: Func, types: Mapping[Var, ArrayType]) -> Func:
@@ -39,9 +56,9 @@ def with_types(func: Func, types: Mapping[Var, ArrayType]) -> Func:
     return replace(func, body=Region(params, eqns, yields))
 
 
-def named_places(func: Func) -> dict[Var, set[int]]:
+def named_places(func: Func) -> dict[Var, Places]:
     """The last indices of arrays of numbers, where these are constants wherever they are used."""
-    found: dict[Var, set[int]] = {}
+    found: dict[Var, Places] = {}
     for param in func.params:
         if isinstance(param.type, ArrayType) and param.type.ndim > 1 and not param.type.components:
             found[param] = set()
@@ -49,16 +66,31 @@ def named_places(func: Func) -> dict[Var, set[int]]:
         for at, atom in enumerate(eqn.inputs):
             if not (isinstance(atom, Var) and atom in found) or eqn.op.kind is OpKind.DIM:
                 continue
-            place = _last_index(eqn) if at == 0 else None
-            if place is None:
-                del found[atom]
-            else:
+            place = _last_indices(eqn) if at == 0 else ()
+            if place:
                 found[atom].add(place)
+            else:
+                del found[atom]
     return found
 
 
-def _last_index(eqn: Eqn) -> int | None:
+def _last_indices(eqn: Eqn) -> tuple[int, ...]:
+    """The constants along the last axes of the element that ``eqn`` accesses, but for the first."""
     if eqn.op.kind not in _ACCESSES or not isinstance(eqn.inputs[0], Var):
-        return None
-    last = element_indices(eqn)[array_type(eqn).ndim - 1]
-    return int(last.value) if isinstance(last, Const) and last.value >= 0 else None
+        return ()
+    place: tuple[int, ...] = ()
+    for index in reversed(element_indices(eqn)[1 : array_type(eqn).ndim]):
+        if len(place) == MOST_AXES or not (isinstance(index, Const) and index.value >= 0):
+            break
+        place = (int(index.value), *place)
+    return place
+
+
+def _whole(places: Places) -> tuple[int, ...]:
+    """The extents of what ``places`` are all of, along as many axes as there are; else none."""
+    for axes in range(min(map(len, places), default=0), 0, -1):
+        ends = {place[-axes:] for place in places}
+        extents = tuple(max(index) + 1 for index in zip(*ends, strict=True))
+        if len(ends) > 1 and ends == set(product(*map(range, extents))):
+            return extents
+    return ()

@@ -19,12 +19,15 @@ class Reads(NamedTuple):
     Attributes:
         elements: How many, where loops over whole axes count once; 0 if that is unknown.
         swept_axes: Bit k is set if a loop of the thread runs along axis k.
-        row: How long the rows are that code for packed arrays takes for elements; 0 if it does not.
+        rows: The first extent of what code for packed arrays takes for an element, the last axes;
+            0 where it takes none.
+        columns: The second one.
     """
 
     elements: int
     swept_axes: int
-    row: int = 0
+    rows: int = 0
+    columns: int = 0
 
 
 def reads_of(accesses: AccessMap, array: Atom) -> Reads:

@@ -47,6 +47,21 @@ def grey(x: F32_3D, y: F32_2D):
 
 
 @kc.kernel
+def turned_by(x: F32_3D, v: F32_2D, y: F32_2D):
+    i = kc.tid()
+    a, b = v[i, 0], v[i, 1]
+    y[i, 0] = x[i, 0, 0] * a + x[i, 0, 1] * b
+    y[i, 1] = x[i, 1, 0] * a + x[i, 1, 1] * b
+    y[i, 2] = x[i, 2, 0] * a + x[i, 2, 1] * b
+
+
+@kc.kernel
+def diagonal(x: F32_3D, y: F32):
+    i = kc.tid()
+    y[i] = x[i, 0, 0] + x[i, 1, 1]
+
+
+@kc.kernel
 def second_alone(x: F32_2D, y: F32):
     i = kc.tid()
     y[i] = x[i, 1]
@@ -85,6 +100,9 @@ def types_of(func: Func) -> dict[str, tuple[int, ...]]:
         (lengths, (3,)),
         (turned, (3,)),
         (grey, (3,)),
+        (turned_by, (3, 2)),
+        # Lanes access the same row of every matrix, which are not adjacent.
+        (diagonal, ()),
         # The place of an element has to be known, and what is before it named.
         (second_alone, ()),
         (any_place, ()),
