@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelcore.launch.kernel import Kernel
     from kernelcore.passes import pipeline
     from kernelcore.passes.access import effects as access
-    from kernelcore.passes.access import final_elements
+    from kernelcore.passes.access import final_elements, named_rows
 else:
     doubts = Deferred("kernelcore.frontend.doubts")
     specialize = Deferred("kernelcore.frontend.specialize")
@@ -26,6 +26,7 @@ else:
     pipeline = Deferred("kernelcore.passes.pipeline")
     access = Deferred("kernelcore.passes.access.effects")
     final_elements = Deferred("kernelcore.passes.access.final_elements")
+    named_rows = Deferred("kernelcore.passes.access.named_rows")
 
 
 def effects(kernel: Kernel) -> tuple[Effect, ...]:
@@ -75,14 +76,14 @@ def normal_form(kernel: Kernel) -> Func:
     entry = kernel.entry
     known = entry and entry.load_func()
     if known is not None:
-        return known
+        return named_rows.with_rows(known)
     types = None if kernel.is_generic else kernel.parameter_types
     doubted = doubts.raised()
     with kernel.names.reading():
         func = specialize.specialize_kernel(kernel.pyfunc, types)
         func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
     if entry is None:
-        return func
+        return named_rows.with_rows(func)
     if doubts.raised() > doubted:
         kernel.__dict__["entry"] = None
     elif kernel.find_entry() == entry:
@@ -96,4 +97,4 @@ def normal_form(kernel: Kernel) -> Func:
         launched = kernel.launched_adjoints, kernel.launched_jvps
         for derived in (kernel.adjoints, *launched, kernel.tape_plans, kernel.single_tape_plans):
             derived.clear()
-    return func
+    return named_rows.with_rows(func)

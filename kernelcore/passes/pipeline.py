@@ -8,7 +8,6 @@ from kernelcore.base.config import config
 from kernelcore.base.lazy import Deferred
 from kernelcore.ir.core import Func
 from kernelcore.passes.access.accumulation_plan import mark_owned, plan_accumulations
-from kernelcore.passes.access.named_rows import with_rows
 from kernelcore.passes.autodiff.gradient import expand_gradients
 from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.simplify.common_subexpressions import merge_equal
@@ -32,7 +31,7 @@ def normalize(func: Func) -> Func:
         KernelGradError: The kernel asks for a gradient that does not exist.
     """
     plain = dce(simplify(expand_gradients(without_checks(inline(func)))))
-    return with_checks(with_rows(plain))
+    return with_checks(plain)
 
 
 def with_checks(func: Func) -> Func:

@@ -11,6 +11,7 @@ from kernelcore.ir.derivative_rules import Argument, instantiate
 from kernelcore.ir.op import LOAD, TID, OpKind
 from kernelcore.ir.walk import rewrite
 from kernelcore.language.types import ArrayType, Scalar, Type
+from kernelcore.passes.access.named_rows import with_rows
 
 
 def batch(func: Func, batched: Sequence[bool], *, is_point: bool = False) -> Func:
@@ -35,9 +36,8 @@ def batch(func: Func, batched: Sequence[bool], *, is_point: bool = False) -> Fun
             given.append((builder.emit(LOAD, params[-1], instance, name=param.name),))
     eqns = rewrite(instantiate(func, given), _shifted).eqns
     body = Region(tuple(params), (*builder.eqns, *eqns))
-    return replace(
-        func, name=f"{func.name}_batch", body=body, grid_rank=1 if is_point else func.rank + 1
-    )
+    rank = 1 if is_point else func.rank + 1
+    return with_rows(replace(func, name=f"{func.name}_batch", body=body, grid_rank=rank))
 
 
 def _batched(type_: Type) -> ArrayType:

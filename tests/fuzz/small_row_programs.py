@@ -38,10 +38,12 @@ class SmallRowProgram:
         self.rng = random.Random(seed)
         self.dtype = self.rng.choice(["float32", "float32", "float64", "int32", "float16"])
         self.named = {name: self.rng.choice(EXTENTS) for name in ARRAYS}
+        # Whether threads add to rows that they share.
+        self.adds = self.rng.random() < 0.5
         self.lines: list[str] = []
         for _ in range(5):
             self.statement(1)
-        for name in ("y", "z", "shared"):
+        for name in ("y", "z", "shared")[: 2 + self.adds]:
             self.row(1, name)
         header = HEADER.format(**{name: 1 + len(e) for name, e in self.named.items()})
         self.text = header + "\n".join(self.lines) + "\n"
@@ -72,7 +74,7 @@ class SmallRowProgram:
             self.line(depth, f"if s < {self.leaf()}:")
             self.block(depth + 1)
         elif r < 0.6:
-            self.row(depth, self.rng.choice(["y", "z", "shared"]))
+            self.row(depth, self.target())
         else:
             self.line(depth, self.one())
 
@@ -97,11 +99,14 @@ class SmallRowProgram:
         index = "i" if name == "z" else "at[i]"
         return f"kc.atomic_add({name}, {index}, {at}, {self.expression()})"
 
+    def target(self) -> str:
+        return self.rng.choice(["y", "z", "shared"][: 2 + self.adds])
+
     def place(self, name: str) -> tuple[int, ...]:
         return tuple(self.rng.randrange(extent) for extent in self.named[name])
 
     def one(self) -> str:
-        name = self.rng.choice(["y", "z", "shared"])
+        name = self.target()
         forms = [
             f"s = {self.expression()}",
             f"b = {self.expression()}",
@@ -122,5 +127,6 @@ class SmallRowProgram:
             f"D({self.rng.randrange(-2, 4)})",
             f"x[i, {', '.join(map(str, self.place('x')))}]",
             f"far[at[i], {', '.join(map(str, self.place('far')))}]",
+            f"y[i, {', '.join(map(str, self.place('y')))}]",
         ]
         return self.rng.choice(forms)

@@ -38,19 +38,19 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
             value = e.value(eqn.inputs[-1])
             memory.store(e, array_type(eqn).dtype, value, e.row_buffers[eqn])
         return []
-    if e.is_uniform(*eqn.inputs[1:]):
-        with e.at(1):
-            dtype, address = memory.element(e, eqn)
-            memory.store(e, dtype, e.value(eqn.inputs[-1]), address)
-        return []
     element = e.facts.elements.get(eqn, (eqn,))
-    if eqn is element[-1]:
-        parts = _by_component(element)
-        values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
-        with e.under(
-            both(e, e.mask, e.lane_facts.store_mask) if e.lane_facts.store_mask else e.mask
-        ):
-            _store_parts(e, [vector_access.site(e, part) for part in parts], values)
+    if eqn is not element[-1]:
+        return []
+    parts = _by_component(element)
+    if all(e.is_uniform(*part.inputs[1:]) for part in parts):
+        with e.at(1):
+            for part in parts:
+                dtype, address = memory.element(e, part)
+                memory.store(e, dtype, e.value(part.inputs[-1]), address)
+        return []
+    values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
+    with e.under(both(e, e.mask, e.lane_facts.store_mask) if e.lane_facts.store_mask else e.mask):
+        _store_parts(e, [vector_access.site(e, part) for part in parts], values)
     return []
 
 

@@ -202,7 +202,10 @@ def load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str |
     name, masks = f"@llvm.masked.load.v{count}{_suffix(dtype)}.p0", f"<{count} x i1>"
     e.declare(f"declare {wide} {name}(ptr, i32 immarg, {masks}, {wide})")
     active = f"{masks} {mask}, {wide} zeroinitializer"
-    return e.op(f"call {wide} {name}(ptr {start}, i32 {size_bytes}, {active})")
+    found = e.op(f"call {wide} {name}(ptr {start}, i32 {size_bytes}, {active})")
+    # LLVM 22 moves a masked load down to a select by the same mask, past stores that come before
+    # the select (llvm-project issue 215453). It does not see through a freeze.
+    return e.op(f"freeze {wide} {found}")
 
 
 def store_adjacent(

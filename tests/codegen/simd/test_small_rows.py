@@ -208,3 +208,23 @@ def test_several_additions_to_a_component_keep_their_order(kernel: kc.Kernel) ->
     else:
         wanted = np.stack([one, np.where(x[:100] > 0, one + np.float32(2), one)], 1)
     np.testing.assert_array_equal(z, wanted)
+
+
+@kc.kernel
+def uniform_last(x: F32, y: F32_2D, v: kc.array1d[kc.vec2]):
+    i = kc.tid()
+    if i == 5:
+        y[0, 0] = x[i]
+        y[0, 1] = 1.0
+        v[0] = kc.vec2(x[i], 1.0)
+    y[i + 1, 0] = x[i]
+    y[i + 1, 1] = x[i]
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_elements_are_stored_with_components_that_all_lanes_share(columns: int) -> None:
+    x = np.random.default_rng(0).normal(size=40).astype(np.float32)
+    y, v = np.zeros((41, columns), np.float32), np.zeros((1, 2), np.float32)
+    kc.launch(uniform_last, 40, [x], [y, v])
+    np.testing.assert_array_equal(y[0, :2], [x[5], 1.0])
+    np.testing.assert_array_equal(v[0], [x[5], 1.0])
