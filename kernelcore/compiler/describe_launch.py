@@ -153,16 +153,16 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
     return [a.row() for a in found]
 
 
-def reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
-    """Per operand of ``count`` how often ``func`` reads it, of other arrays nothing."""
+def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
+    """Per operand, of ``count``, how often a thread reads it; zeros for what is no input."""
     accesses, found = AccessMap(func), [Reads(0, 0)] * count
     params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
             assert isinstance(as_coded.type, ArrayType | Scalar)
-            named = () if as_coded is param else as_array(as_coded.type).named
-            rows, columns = (*named, 0, 0)[:2]
-            found[bound.operand] = reads_of(accesses, param)._replace(rows=rows, columns=columns)
+            components = () if as_coded is param else as_array(as_coded.type).components
+            rows, columns = (*components, 0, 0)[:2]
+            found[bound.operand] = reads_of(accesses, param)._replace(element=(rows, columns))
     return found
 
 

@@ -8,10 +8,7 @@ from math import prod
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
-from kernelcore.codegen.simd.gang_work import (
-    is_dense,
-    moving_axes,
-)
+from kernelcore.codegen.simd.gang_work import is_dense, moving_axes
 from kernelcore.codegen.simd.row_transfer import BLOCK
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
@@ -123,7 +120,7 @@ def _how(eqn: Eqn, strides: Strides) -> tuple[str, bool]:
         return "one element for all lanes", False
     if is_dense(eqn, moving, strides):
         count = prod(type_.components)
-        if type_.named:
+        if type_.components and type_.named:
             return f"adjacent rows of {count} elements, which are sorted into registers", False
         if type_.components:
             return f"adjacent elements, whose {count} components are sorted into registers", False

@@ -17,13 +17,8 @@ from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.simd.bodies import Bodies
-from kernelcore.codegen.simd.cost_model import (
-    obstacle_to_gangs,
-)
-from kernelcore.codegen.simd.gang_work import (
-    WORK_PER_ELEMENT,
-    WORK_PER_ELEMENT_IN_LOOP,
-)
+from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
+from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
 from kernelcore.codegen.simd.strategy import (
     VectorStrategy,

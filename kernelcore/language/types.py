@@ -52,8 +52,9 @@ class ArrayType:
     components of an element. An array with no other dimensions is a composite value by reference.
 
     Attributes:
-        named: The extents along the last axes of what a kernel names by constants, of one axis or
-            two; none if it does not. Equal types may differ in it.
+        named: A hint for code generation, no part of what the type means: the extents of the last
+            axes, one or two, if a kernel names every index along them by a constant. Equality
+            ignores it; the printed form, and so the keys of caches, have it.
     """
 
     dtype: Scalar

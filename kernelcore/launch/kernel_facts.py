@@ -68,22 +68,28 @@ def losses(kernel: Kernel) -> frozenset[int]:
 
 
 def normal_form(kernel: Kernel) -> Func:
-    """The kernel as normalized IR, of the disk cache or of its source.
+    """The kernel as normalized IR, which says what rows it names.
 
     Raises:
         KernelError: The source is not in the kernel language; says where.
     """
+    # The text that the disk cache keeps has no such hints.
+    return named_rows.with_rows(_without_rows(kernel))
+
+
+def _without_rows(kernel: Kernel) -> Func:
+    """The kernel as normalized IR, of the disk cache or of its source."""
     entry = kernel.entry
     known = entry and entry.load_func()
     if known is not None:
-        return named_rows.with_rows(known)
+        return known
     types = None if kernel.is_generic else kernel.parameter_types
     doubted = doubts.raised()
     with kernel.names.reading():
         func = specialize.specialize_kernel(kernel.pyfunc, types)
         func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
     if entry is None:
-        return named_rows.with_rows(func)
+        return func
     if doubts.raised() > doubted:
         kernel.__dict__["entry"] = None
     elif kernel.find_entry() == entry:
@@ -97,4 +103,4 @@ def normal_form(kernel: Kernel) -> Func:
         launched = kernel.launched_adjoints, kernel.launched_jvps
         for derived in (kernel.adjoints, *launched, kernel.tape_plans, kernel.single_tape_plans):
             derived.clear()
-    return named_rows.with_rows(func)
+    return func

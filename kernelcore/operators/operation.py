@@ -23,8 +23,8 @@ from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import (
     accumulated_rows,
     make_signature,
+    operand_reads,
     parameter_slots,
-    reads,
 )
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
 from kernelcore.compiler.native_code import compile_func, object_of
@@ -364,7 +364,7 @@ class Operation:
 
     def reads(self) -> list[Reads]:
         """Per operand how often the kernel reads it."""
-        return reads(self.optimized, self.bindings, len(self.operands))
+        return operand_reads(self.optimized, self.bindings, len(self.operands))
 
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
@@ -392,5 +392,5 @@ def native_operation(
         for o in operation.operands
     ]
     results = [(r.type.dtype.index, r.shape) for r in operation.results]
-    visible, grid, counts = operation.visible, operation.grid, operation.reads()
-    return native.Operation(descriptor, operands, results, visible, grid, on_devices, counts)
+    visible, grid, reads = operation.visible, operation.grid, operation.reads()
+    return native.Operation(descriptor, operands, results, visible, grid, on_devices, reads)

@@ -37,6 +37,7 @@ def batch(func: Func, batched: Sequence[bool], *, is_point: bool = False) -> Fun
     eqns = rewrite(instantiate(func, given), _shifted).eqns
     body = Region(tuple(params), (*builder.eqns, *eqns))
     rank = 1 if is_point else func.rank + 1
+    # A vector per instance is a row.
     return with_rows(replace(func, name=f"{func.name}_batch", body=body, grid_rank=rank))
 
 

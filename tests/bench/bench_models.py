@@ -145,8 +145,8 @@ def _scalar_model(
 def bundle_adjustment() -> Model:
     """Errors of observations, and their Jacobian: rows of 15 numbers.
 
-    Ours is a kernel that stores the gradients of functions, which are computed in registers; and,
-    far slower, autograd of the errors, once per row.
+    Ours is a kernel that computes gradients in registers and stores them as rows; beside it is
+    autograd of the errors, once per row.
     """
     rng = np.random.default_rng(0)
     count = OBSERVATIONS

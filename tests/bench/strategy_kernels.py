@@ -72,6 +72,22 @@ def linear(m: Any, real: Any) -> Any:
     return linear
 
 
+def gain(m: Any, real: Any) -> Any:
+    """A gain and an offset per column."""
+
+    @m.kernel
+    def gain(
+        x: m.array2d(dtype=real),
+        w: m.array(dtype=real),
+        b: m.array(dtype=real),
+        y: m.array2d(dtype=real),
+    ):
+        i, j = m.tid()
+        y[i, j] = x[i, j] * w[j] + b[j]
+
+    return gain
+
+
 def wave(m: Any, real: Any) -> Any:
     """A periodic stencil."""
 
@@ -118,6 +134,7 @@ def cases(random: Callable[[str], Any]) -> Iterator[Subject]:
             yield f"log-sum-exp {name}", log_sum_exp, [x], (rows,), (rows,)
             yield f"matrix-vector {name}", matrix_vector, [x, w], (rows,), (rows,)
             yield f"column sum {name}", kernels.column_sum, [x], (columns,), x.shape
+            yield f"gain {name}", gain, [x, w, b], x.shape, x.shape
             yield f"gelu + bias {name}", kernels.gelu_bias, [x, b], x.shape, x.shape
             yield f"wave {name}", wave, [x], x.shape, x.shape
         a, b = r.floats(128, 128), r.floats(128, 128)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 POINTS = 41
+# What arrays are like: rows that fit, longer ones, and arrays in Fortran order.
+FITTING, LONGER, FORTRAN = range(3)
 
 HEADER = """\
 @kc.kernel
@@ -23,7 +25,7 @@ def kernel(
     b = w[0]
 """
 ARRAYS = ("x", "far", "y", "z", "shared")
-EXTENTS = ((2,), (3,), (3,), (4,), (5,), (7,), (11,), (17,), (2, 2), (2, 3), (3, 3), (1, 4), (5, 4))
+EXTENTS = ((2,), (3,), (3,), (4,), (5,), (7,), (11,), (17,), (2, 2), (2, 3), (3, 3), (5, 4))
 
 
 class SmallRowProgram:
@@ -57,9 +59,9 @@ class SmallRowProgram:
         ]
         for number, name in enumerate(ARRAYS):
             *outer, last = self.named[name]
-            shape = (POINTS, *outer, last + 2 * (form == 1 and number % 2))
+            shape = (POINTS, *outer, last + 2 * (form == LONGER and number % 2))
             array = rng.uniform(-3, 3, shape).astype(self.dtype)
-            found.append(np.asfortranarray(array) if form == 2 and number % 2 else array)
+            found.append(np.asfortranarray(array) if form == FORTRAN and number % 2 else array)
         return found
 
     def line(self, depth: int, text: str) -> None:

@@ -71,6 +71,16 @@ def turned(x: kc.array2d(dtype=float), angle: kc.array(dtype=float), y: kc.array
     y[i, 2] = x[i, 2]
 
 
+@kc.op(launch_dims="x.shape[0]", output_dims="x")
+@kc.kernel
+def multiplied(r: kc.array3d(dtype=float), x: kc.array2d(dtype=float), y: kc.array2d(dtype=float)):
+    i = kc.tid()
+    a, b, c = x[i, 0], x[i, 1], x[i, 2]
+    y[i, 0] = r[i, 0, 0] * a + r[i, 0, 1] * b + r[i, 0, 2] * c
+    y[i, 1] = r[i, 1, 0] * a + r[i, 1, 1] * b + r[i, 1, 2] * c
+    y[i, 2] = r[i, 2, 0] * a + r[i, 2, 1] * b + r[i, 2, 2] * c
+
+
 def random(*shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))
 
@@ -115,6 +125,8 @@ OPERANDS: list[tuple[Any, list[torch.Tensor]]] = [
     (turned, [random(1000, 3), random(1000)]),
     (turned, [random(50, 5), random(50)]),
     (turned, [random(1, 3), random(1)]),
+    (multiplied, [random(200, 3, 3), random(200, 3)]),
+    (multiplied, [random(20, 3, 4), random(20, 3)]),
     (cubed, [random(7, 1, 1)]),
 ]
 
@@ -171,17 +183,18 @@ def test_a_few_elements_of_a_large_table_are_read_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("op", "wanted"),
     [
-        (scaled, [(1, 0, 0, 0), (1, 0, 0, 0)]),
-        (biased, [(1, 0, 0, 0), (1, 0, 0, 0)]),
+        (scaled, [(1, 0, (0, 0)), (1, 0, (0, 0))]),
+        (biased, [(1, 0, (0, 0)), (1, 0, (0, 0))]),
         # Every thread loops over a row of one matrix and a column of the other.
-        (product, [(1, 0b10, 0, 0), (1, 0b01, 0, 0)]),
-        (norms, [(1, 0b10, 0, 0)]),
-        (gathered, [(1, 0, 0, 0), (1, 0, 0, 0)]),
-        # Rows of three are elements.
-        (turned, [(3, 0, 3, 0), (1, 0, 0, 0)]),
+        (product, [(1, 0b10, (0, 0)), (1, 0b01, (0, 0))]),
+        (norms, [(1, 0b10, (0, 0))]),
+        (gathered, [(1, 0, (0, 0)), (1, 0, (0, 0))]),
+        # Rows of three are elements, and matrices.
+        (multiplied, [(9, 0, (3, 3)), (3, 0, (3, 0))]),
+        (turned, [(3, 0, (3, 0)), (1, 0, (0, 0))]),
     ],
 )
-def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, ...]]) -> None:
+def test_reads_of_a_thread_are_counted(op: Any, wanted: list[Any]) -> None:
     spec = op.spec
     made = kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
     assert [tuple(reads) for reads in made.reads()] == wanted

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -27,7 +28,7 @@ namespace {
 
 using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
-using FlatReads = std::tuple<int64_t, uint64_t, int64_t, int64_t>;
+using FlatReads = std::tuple<int64_t, uint64_t, std::array<int64_t, 2>>;
 using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
@@ -66,7 +67,7 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
   }
   for (size_t i = 0; i < reads.size(); ++i) {
     OperandSpec& spec = made->operands[i];
-    std::tie(spec.reads, spec.swept_axes, spec.named[0], spec.named[1]) = reads[i];
+    std::tie(spec.reads, spec.swept_axes, spec.element) = reads[i];
   }
   for (const auto& [dtype, rules] : result_rules) {
     made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});
@@ -177,21 +178,20 @@ void bind_operation(nb::module_& m) {
       .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
            nb::arg("on_devices") = nb::none(), nb::arg("reads") = std::vector<FlatReads>(),
-           nb::sig("def __init__(self, descriptor: LaunchDescriptor, "
-                   "operands: collections.abc.Sequence[tuple[bool, int, int]], "
-                   "result_rules: collections.abc.Sequence[tuple[int, "
-                   "collections.abc.Sequence[collections.abc.Sequence[int]]]], "
-                   "n_visible_results: int, "
-                   "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
-                   "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
-                   "None = None, "
-                   "reads: collections.abc.Sequence[tuple[int, int, int, int]] = ()) -> None"),
-           "`reads` says per operand how many elements a point reads, and along which axes, as "
-           "bits, "
-           "it loops, and the extents of the last axes that packed code takes for an element. `on_devices` "
-           "makes the operation and its code for torch's CUDA tensors on "
-           "the device "
-           "of an ordinal, once.")
+           nb::sig(
+               "def __init__(self, descriptor: LaunchDescriptor, "
+               "operands: collections.abc.Sequence[tuple[bool, int, int]], "
+               "result_rules: collections.abc.Sequence[tuple[int, "
+               "collections.abc.Sequence[collections.abc.Sequence[int]]]], "
+               "n_visible_results: int, "
+               "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
+               "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
+               "None = None, "
+               "reads: collections.abc.Sequence[tuple[int, int, tuple[int, int]]] = ()) -> None"),
+           "`reads` says per operand how many elements a point reads, along which axes, as bits, "
+           "it loops, and the extents of the last axes that code for packed arrays takes for an "
+           "element. `on_devices` makes the operation and its code for torch's CUDA tensors on the "
+           "device of an ordinal, once.")
       .def(
           "prepare",
           [](const BoundOperation& self, int ordinal) { self.on_devices->prepare(ordinal); },

@@ -24,22 +24,28 @@ struct Wanted {
   const ParameterSlot& slot;
   const OperandSpec& spec;
 
-  /// The first axis of `view` that has to be packed, with all behind it: the last one before the
-  /// components, or before the axes that this code takes for an element.
-  int first_packed_axis(const ArrayView& view) const {
-    int last = std::max(slot.outer_ndim() - 1, 0);
-    auto begin = spec.named.begin();
-    auto count = static_cast<int>(std::find(begin, spec.named.end(), 0) - begin);
-    bool fits = count <= last && std::equal(begin, begin + count, view.shape + last + 1 - count);
-    return fits ? last - count : last;
+  /// How many of the last axes that code takes for an element.
+  int element_axes() const {
+    auto begin = spec.element.begin();
+    return static_cast<int>(std::find(begin, spec.element.end(), 0) - begin);
   }
+
+  /// Whether the last axes of `view` have the extents of such an element.
+  bool fits(const ArrayView& view) const {
+    int count = element_axes();
+    return std::equal(spec.element.begin(), spec.element.begin() + count,
+                      view.shape + slot.outer_ndim() - count);
+  }
+
+  /// The first axis that has to be packed, with all behind it: the last one before elements.
+  int first_packed_axis() const { return std::max(slot.outer_ndim() - 1 - element_axes(), 0); }
 };
 
 /// Calls `visit` with each axis that has to be packed and the stride that it needs, last one first.
 template <class Visit>
 void visit_packed_axes(const Wanted& wanted, const ArrayView& view, Visit visit) {
   auto stride = static_cast<int64_t>(size_bytes(wanted.slot.dtype));
-  for (int k = wanted.slot.ndim - 1; k >= wanted.first_packed_axis(view); --k) {
+  for (int k = wanted.slot.ndim - 1; k >= wanted.first_packed_axis(); --k) {
     visit(k, stride);
     stride *= view.shape[k];
   }
@@ -59,7 +65,7 @@ Strides strides_of(const Wanted& wanted, const ArrayView& view) {
 }
 
 bool is_repeated(const Wanted& wanted, const ArrayView& view, int axis) {
-  int last = wanted.first_packed_axis(view);
+  int last = wanted.first_packed_axis();
   return axis < last && view.stride_bytes[axis] == 0 && view.shape[last] >= kMinRowElements;
 }
 
@@ -137,6 +143,7 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     auto index = static_cast<size_t>(slot.operand);
     const ArrayView& view = operands[index];
     Wanted wanted{slot, operation.operands[index]};
+    if (!wanted.fits(view)) return;  // No copy makes that code run.
     reads += reads_of(wanted, view, launch);
     Strides strides = strides_of(wanted, view);
     is_packed &= strides == Strides::kPacked;

@@ -1,18 +1,30 @@
-"""Component groups: accesses of the components of one element."""
+"""Component groups: accesses of the components of one element, and writes to all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region
-from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import array_type, element_indices, walk_regions
+from kernelcore.ir.op import MESSAGES, REPEATABLE, AddForm, OpKind
+from kernelcore.ir.walk import (
+    array_type,
+    atoms_in,
+    captured_vars,
+    element_indices,
+    eqns_inside,
+    walk_regions,
+)
 from kernelcore.passes.access.accumulation_plan import form_of
 
 # The accesses of one element, by each of them.
 ComponentGroups = Mapping[Eqn, tuple[Eqn, ...]]
 
+# Elements of at most this many components are loaded whole and sorted by shuffles.
+MAX_INTERLEAVED = 16
+# A thread may end there.
+_MAY_END = MESSAGES | {OpKind.WHILE}
 # Runs of fewer additions are made one by one: half of a register stays empty.
 LEAST_ADJACENT = 8
 
@@ -94,3 +106,73 @@ def _place_in_row(eqn: Eqn) -> tuple[object, int] | None:
         return None if number is None else (indices[: type_.outer_ndim], number)
     last = indices[-1]
     return (indices[:-1], int(last.value)) if isinstance(last, Const) else None
+
+
+def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
+    """The writes that together write every component of one element, by each of them.
+
+    They may be made together, in the place of the last one.
+    """
+    used = atoms_in(func.body)
+    found: dict[Eqn, Sequence[Eqn]] = {}
+    for region in walk_regions(func.body):
+        for run in (*_stored_together(region), *_added_together(region, used)):
+            if len({component_of(eqn) for eqn in run}) == prod(array_type(run[0]).components):
+                found.update((eqn, tuple(run)) for eqn in run)
+    return found
+
+
+def _stored_together(region: Region) -> Iterator[Sequence[Eqn]]:
+    """Stores to different components of one element with no effect between them."""
+    run: list[Eqn] = []
+    for eqn in region.eqns:
+        if eqn.op.kind in REPEATABLE:
+            continue
+        is_known = eqn.op.kind is OpKind.STORE and _is_component(eqn)
+        goes_on = is_known and bool(run) and _element(run[0]) == _element(eqn)
+        if run and not (goes_on and component_of(eqn) not in map(component_of, run)):
+            yield run
+            run = []
+        if is_known:
+            run.append(eqn)
+    if run:
+        yield run
+
+
+def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
+    """Additions to components of one element, whose array nothing between them uses.
+
+    Whoever runs code with OWNED additions has seen to it that their array shares no memory with
+    another one (``exclusive`` in ``kernelcore/compiler/describe_launch.py``).
+    """
+    runs: dict[Atom, list[Eqn]] = {}
+    for eqn in region.eqns:
+        inside = tuple(eqns_inside(eqn)) if eqn.regions else ()
+        if any(part.op.kind in _MAY_END for part in (eqn, *inside)):
+            yield from runs.values()
+            runs.clear()
+            continue
+        is_known = (
+            eqn.op.kind is OpKind.ATOMIC_ADD
+            and form_of(eqn) is AddForm.OWNED
+            and eqn.out not in used
+            and _is_component(eqn)
+        )
+        for atom in (*eqn.inputs, *(captured_vars(eqn) if inside else ())):
+            goes_on = is_known and atom in runs and _element(runs[atom][0]) == _element(eqn)
+            if atom in runs and not goes_on:
+                yield runs.pop(atom)
+        if is_known:
+            runs.setdefault(eqn.inputs[0], []).append(eqn)
+    yield from runs.values()
+
+
+def _is_component(eqn: Eqn) -> bool:
+    """Whether ``eqn`` writes a known component, which may be written with the others."""
+    count = prod(array_type(eqn).components)
+    return 1 < count <= MAX_INTERLEAVED and component_of(eqn) is not None
+
+
+def _element(eqn: Eqn) -> tuple[Atom, ...]:
+    """The array that ``eqn`` writes, and the indices of the element."""
+    return eqn.inputs[: 1 + array_type(eqn).outer_ndim]

@@ -11,15 +11,13 @@ from functools import lru_cache
 from math import prod
 
 from kernelcore.base.dataclass import replace
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED
 from kernelcore.codegen.analysis.uniformity import lane_strides, stride_of
 from kernelcore.ir.core import Atom, Func
 from kernelcore.ir.op import ACCESSES
 from kernelcore.ir.walk import element_indices, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.named_rows import are_within, named_places, with_types
-
-# Longer ones are not sorted in registers.
-MOST_IN_ROW = 16
 
 
 @lru_cache(maxsize=4)
@@ -29,7 +27,7 @@ def rows_as_elements(func: Func) -> Func:
     for param, places in named_places(func).items():
         type_ = param.type
         assert isinstance(type_, ArrayType)
-        if prod(type_.named) <= MOST_IN_ROW and are_within(places, type_.named):
+        if prod(type_.named) <= MAX_INTERLEAVED and are_within(places, type_.named):
             types[param] = replace(type_, components=type_.named)
     if not types:
         return func

@@ -18,9 +18,7 @@ from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.gpu.warp_reduction import wide_register
 from kernelcore.codegen.llvm import exits
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.simd.gang_work import (
-    work_in,
-)
+from kernelcore.codegen.simd.gang_work import work_in
 from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import REPEATABLE, OpKind
 from kernelcore.ir.walk import clone_eqn

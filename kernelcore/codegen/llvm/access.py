@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Sequence
 
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
@@ -11,10 +10,8 @@ from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd import component_groups, vector_access
 from kernelcore.codegen.simd.masked_control import both
-from kernelcore.ir.core import Atom, Eqn, Func, Region
-from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
-from kernelcore.ir.walk import array_type, atoms_in, captured_vars, walk_regions
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.ir.core import Eqn
+from kernelcore.ir.walk import array_type
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
@@ -89,66 +86,6 @@ def _store_parts(e: Emitter, sites: Sequence[vector_access.Site], values: Sequen
         return
     for where, value in zip(sites, values, strict=True):
         vector_access.store(e, where, value)
-
-
-def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
-    """The writes that together write every component of one element, by each of them."""
-    used = atoms_in(func.body)
-    found: dict[Eqn, Sequence[Eqn]] = {}
-    for region in walk_regions(func.body):
-        for run in (*_stored_together(region), *_added_together(region, used)):
-            if len({_place(eqn) for eqn in run}) == prod(array_type(run[0]).components):
-                found.update((eqn, tuple(run)) for eqn in run)
-    return found
-
-
-def _stored_together(region: Region) -> Iterator[Sequence[Eqn]]:
-    """Stores to components of one element with no effect between them."""
-    run: list[Eqn] = []
-    for eqn in region.eqns:
-        if eqn.op.kind in REPEATABLE:
-            continue
-        is_known = eqn.op.kind is OpKind.STORE and _is_component(eqn)
-        places = [_place(part) for part in run]
-        if not (is_known and run and _element(run[0]) == _element(eqn)) or _place(eqn) in places:
-            yield from [run] if run else ()
-            run = []
-        if is_known:
-            run.append(eqn)
-    yield from [run] if run else ()
-
-
-def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
-    """Additions to components of one element, whose array nothing between them uses.
-
-    An array with elements of threads shares no memory with others.
-    """
-    runs: dict[Atom, list[Eqn]] = {}
-    for eqn in region.eqns:
-        is_known = (
-            eqn.op.kind is OpKind.ATOMIC_ADD
-            and form_of(eqn) is AddForm.OWNED
-            and eqn.out not in used
-            and _is_component(eqn)
-        )
-        for atom in (*eqn.inputs, *captured_vars(eqn)):
-            goes_on = is_known and atom in runs and _element(runs[atom][0]) == _element(eqn)
-            if atom in runs and not goes_on:
-                yield runs.pop(atom)
-        if is_known:
-            runs.setdefault(eqn.inputs[0], []).append(eqn)
-    yield from runs.values()
-
-
-def _is_component(eqn: Eqn) -> bool:
-    """Whether ``eqn`` writes a known component, which may be written with the others."""
-    count = prod(array_type(eqn).components)
-    return 1 < count <= vector_access.MAX_INTERLEAVED and component_of(eqn) is not None
-
-
-def _element(eqn: Eqn) -> tuple[Atom, ...]:
-    """The array that ``eqn`` writes, and the indices of the element."""
-    return eqn.inputs[: 1 + array_type(eqn).outer_ndim]
 
 
 def _place(eqn: Eqn) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kernelcore.base.dataclass import replace
-from kernelcore.codegen.analysis.component_groups import adjacent_sums
+from kernelcore.codegen.analysis.component_groups import adjacent_sums, whole_elements
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
@@ -17,7 +17,6 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     row_major_accesses,
 )
-from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Facts
 from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_apart, all_equal, as_packed
 from kernelcore.codegen.llvm.tiles import tile_of

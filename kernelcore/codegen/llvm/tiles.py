@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, Panel, panel_loads
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
-from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.gang_loop import Body

@@ -20,10 +20,7 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.llvm.instruction_cost import instructions_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import (
-    MAX_EQNS_OF_MANY_BODIES,
-    MAX_EQNS_OF_NARROW_GANGS,
-)
+from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, MAX_EQNS_OF_NARROW_GANGS
 from kernelcore.codegen.simd.gang_work import (
     Work,
     innermost_bodies,
@@ -238,7 +235,7 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
 
 
 def joins_rows(func: Func) -> bool:
-    """Whether gangs of ``func`` continue in the next row where rows have up to many gangs."""
+    """Whether gangs of ``func``, unless it is long, continue in the next row up to many gangs."""
     return _collapse_limit(func, list(walk_eqns(func.body))) == MANY_GANGS
 
 

@@ -69,7 +69,7 @@ LEAST_ROWS = 8
 # takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
-# Threads of a gang of rows that have a middle.
+# The most threads of a gang where rows have a middle (docs/decisions/290).
 LANES_WITH_MIDDLE = 16
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
 REGISTERS_ALONE, FEW_REGISTERS_ALONE = 8, 4
@@ -136,8 +136,8 @@ def best_gang(
 ) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none.
 
-    Where rows have a middle with code of its own, or ``may_be_short`` for gangs, these are narrow:
-    most of a short row would be its ends.
+    Gangs are narrow where rows have a middle with code of its own, and where they ``may_be_short``:
+    else most of a short row would be its ends.
     """
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), innermost_bodies(eqns)

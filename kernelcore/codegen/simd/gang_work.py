@@ -1,4 +1,7 @@
-"""The work of a gang: its instructions, and the accesses that it makes element by element."""
+"""The work of a gang: its instructions, and the accesses that it makes element by element.
+
+docs/decisions/005 has the figure behind each constant.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,11 @@ from math import prod
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.component_groups import component_of
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED, component_of
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
-from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, element_indices, eqns_inside, walk_eqns
@@ -52,15 +54,18 @@ def innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
+    """The loops that have no loop inside, but for those of few iterations."""
     loops = [e for e in eqns if e.op.kind in LOOPS and FEW_TRIPS not in e.attrs]
     return [loop for loop in loops if not any(e.op.kind in LOOPS for e in body_of(loop))]
 
 
 def body_of(loop: Eqn) -> list[Eqn]:
+    """The operations inside ``loop``."""
     return list(eqns_inside(loop))
 
 
 def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
+    """The work of one thread in ``eqns``, of which those in ``scattered`` are made one by one."""
     instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:

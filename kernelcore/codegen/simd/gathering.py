@@ -8,14 +8,8 @@ from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sum
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm.instruction_cost import SLOW
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import (
-    best_tile,
-)
-from kernelcore.codegen.simd.gang_work import (
-    is_dense,
-    moving_axes,
-    work_in,
-)
+from kernelcore.codegen.simd.cost_model import best_tile
+from kernelcore.codegen.simd.gang_work import is_dense, moving_axes, work_in
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.ir.core import Eqn, Func

@@ -14,15 +14,8 @@ from collections.abc import Iterator
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
-from kernelcore.codegen.simd.cost_model import (
-    MAX_EQNS_OF_WIDE_VALUES,
-    obstacle_to_gangs,
-)
-from kernelcore.codegen.simd.gang_work import (
-    innermost_bodies,
-    is_dense,
-    moving_axes,
-)
+from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_WIDE_VALUES, obstacle_to_gangs
+from kernelcore.codegen.simd.gang_work import innermost_bodies, is_dense, moving_axes
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, ATOMICS, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, replace_body, rewrite, walk_eqns

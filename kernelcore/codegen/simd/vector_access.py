@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.codegen.analysis.component_groups import component_of
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED, component_of
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.llvm.memory import (
     CACHE_LINE_BYTES,
@@ -22,9 +22,6 @@ from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.walk import array_type, element_indices
 from kernelcore.language.types import Scalar
-
-# Elements of at most this many components are loaded whole and sorted by shuffles.
-MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
 # No instruction gathers smaller elements.
@@ -203,8 +200,8 @@ def load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str |
     e.declare(f"declare {wide} {name}(ptr, i32 immarg, {masks}, {wide})")
     active = f"{masks} {mask}, {wide} zeroinitializer"
     found = e.op(f"call {wide} {name}(ptr {start}, i32 {size_bytes}, {active})")
-    # LLVM 22 moves a masked load down to a select by the same mask, past stores that come before
-    # the select (llvm-project issue 215453). It does not see through a freeze.
+    # LLVM 22 folds a select by the same mask into the load, which it moves down to the select, past
+    # stores between them (llvm-project issue 215453, mended in 23); not through a freeze.
     return e.op(f"freeze {wide} {found}")
 
 

@@ -36,9 +36,9 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    # No choice here or in launches depends on the order of the equations of a block.
     func = rows_as_elements(func)
     chosen = strategy or choose_strategy(func, host())
+    # No choice here or in launches depends on the order of the equations of a block.
     if chosen.gang > 1:
         func = scheduling.schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines

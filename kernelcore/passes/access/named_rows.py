@@ -10,7 +10,7 @@ from itertools import product
 
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import ACCESSES, ATOMICS, OpKind
 from kernelcore.ir.walk import array_type, clone_eqn, element_indices, substitute, walk_eqns
 from kernelcore.language.types import ArrayType
 
@@ -19,7 +19,8 @@ Places = set[tuple[int, ...]]
 
 # As many axes as elements of several components have.
 MOST_AXES = 2
-_ACCESSES = frozenset({OpKind.LOAD, OpKind.STORE, OpKind.ATOMIC_ADD})
+# Atomics have no form for elements of several components.
+_PLAIN = ACCESSES - ATOMICS
 
 
 def with_rows(func: Func) -> Func:
@@ -41,8 +42,11 @@ def are_within(places: Places, extents: tuple[int, ...]) -> bool:
     """Whether ``places`` have constants along as many axes as ``extents``, and within these."""
     if not extents:
         return False
-    ends = {place[-len(extents) :] for place in places}
-    return all(len(e) == len(extents) and all(map(int.__lt__, e, extents)) for e in ends)
+    return all(
+        len(place) >= len(extents)
+        and all(i < n for i, n in zip(place[-len(extents) :], extents, strict=True))
+        for place in places
+    )
 
 
 def with_types(func: Func, types: Mapping[Var, ArrayType]) -> Func:
@@ -75,8 +79,8 @@ def named_places(func: Func) -> dict[Var, Places]:
 
 
 def _last_indices(eqn: Eqn) -> tuple[int, ...]:
-    """The constants along the last axes of the element that ``eqn`` accesses, but for the first."""
-    if eqn.op.kind not in _ACCESSES or not isinstance(eqn.inputs[0], Var):
+    """The constant indices along the last axes of what ``eqn`` accesses, without the first axis."""
+    if eqn.op.kind not in _PLAIN or not isinstance(eqn.inputs[0], Var):
         return ()
     place: tuple[int, ...] = ()
     for index in reversed(element_indices(eqn)[1 : array_type(eqn).ndim]):
@@ -87,10 +91,13 @@ def _last_indices(eqn: Eqn) -> tuple[int, ...]:
 
 
 def _whole(places: Places) -> tuple[int, ...]:
-    """The extents of what ``places`` are all of, along as many axes as there are; else none."""
+    """The extents along the last axes, as many as possible, whose every place is in ``places``.
+
+    None if there are no such axes.
+    """
     for axes in range(min(map(len, places), default=0), 0, -1):
         ends = {place[-axes:] for place in places}
         extents = tuple(max(index) + 1 for index in zip(*ends, strict=True))
-        if len(ends) > 1 and ends == set(product(*map(range, extents))):
+        if extents[0] > 1 and ends == set(product(*map(range, extents))):
             return extents
     return ()

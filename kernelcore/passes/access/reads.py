@@ -19,15 +19,13 @@ class Reads(NamedTuple):
     Attributes:
         elements: How many, where loops over whole axes count once; 0 if that is unknown.
         swept_axes: Bit k is set if a loop of the thread runs along axis k.
-        rows: The first extent of what code for packed arrays takes for an element, the last axes;
-            0 where it takes none.
-        columns: The second one.
+        element: The extents along the last axes, one or two, of what code for packed arrays takes
+            for an element; zeros where it takes none.
     """
 
     elements: int
     swept_axes: int
-    rows: int = 0
-    columns: int = 0
+    element: tuple[int, int] = (0, 0)
 
 
 def reads_of(accesses: AccessMap, array: Atom) -> Reads:

@@ -11,14 +11,15 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.host import host
-from kernelcore.codegen.analysis.small_rows import MOST_IN_ROW, rows_as_elements
-from kernelcore.codegen.llvm.access import whole_elements
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED, whole_elements
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.simd.strategy import choose_strategy
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import WRITES
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.vmap import batch
 from tests.helpers.kernel_harness import adjoint_func
 from tests.helpers.vectorised.case import F32, F32_2D, I32
 
@@ -59,6 +60,12 @@ def turned_by(x: F32_3D, v: F32_2D, y: F32_2D):
 def diagonal(x: F32_3D, y: F32):
     i = kc.tid()
     y[i] = x[i, 0, 0] + x[i, 1, 1]
+
+
+@kc.kernel
+def first_rows(x: F32_3D, y: F32):
+    i = kc.tid()
+    y[i] = x[i, 0, 0] + x[i, 0, 1]
 
 
 @kc.kernel
@@ -103,6 +110,7 @@ def types_of(func: Func) -> dict[str, tuple[int, ...]]:
         (turned_by, (3, 2)),
         # Lanes access the same row of every matrix, which are not adjacent.
         (diagonal, ()),
+        (first_rows, ()),
         # The place of an element has to be known, and what is before it named.
         (second_alone, ()),
         (any_place, ()),
@@ -114,7 +122,7 @@ def types_of(func: Func) -> dict[str, tuple[int, ...]]:
 def test_rows_that_are_named_as_a_whole_are_elements(
     kernel: kc.Kernel, rows: tuple[int, ...]
 ) -> None:
-    assert MOST_IN_ROW == 16
+    assert MAX_INTERLEAVED < 17
     assert types_of(optimize(kernel.func))["x"] == rows
 
 
@@ -122,6 +130,14 @@ def test_derived_kernels_know_the_whole_row() -> None:
     # It loads two elements of a row of x, and adds to all three of its cotangent.
     types = types_of(adjoint_func(turned))
     assert [types[name] for name in ("x", "ct_x", "ct_y")] == [(3,), (3,), (3,)]
+
+
+def test_batches_of_vectors_are_rows() -> None:
+    @kc.kernel
+    def norm(x: F32, y: F32):
+        y[0] = kc.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
+
+    assert types_of(optimize(batch(norm.func, [True, True], is_point=True)))["x"] == (3,)
 
 
 def test_little_arithmetic_runs_in_gangs() -> None:
@@ -186,9 +202,17 @@ def branch_between(x: F32, z: F32_2D):
     kc.atomic_add(z, i, 0, x[i])
 
 
+@kc.kernel
+def checked_between(x: F32, z: F32_2D):
+    i = kc.tid()
+    kc.atomic_add(z, i, 1, x[i])
+    assert x[i] < 100.0
+    kc.atomic_add(z, i, 0, x[i])
+
+
 @pytest.mark.parametrize(
     ("kernel", "together"),
-    [(added, 3), (old_used, 0), (read_between, 0), (branch_between, 0)],
+    [(added, 3), (old_used, 0), (read_between, 0), (branch_between, 0), (checked_between, 0)],
 )
 def test_additions_to_an_element_are_made_together(kernel: kc.Kernel, together: int) -> None:
     func = rows_as_elements(optimize(kernel.func))
