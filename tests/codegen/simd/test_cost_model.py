@@ -227,6 +227,18 @@ def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
 
 
 @kc.kernel
+def wrapped(x: kc.array2d[kc.float64], y: kc.array2d[kc.float64]):
+    i, j = kc.tid()
+    y[i, j] = x[i, (j + 1) % x.shape[1]] - x[i, j]
+
+
+def test_gangs_of_rows_with_a_middle_have_few_threads() -> None:
+    func = optimize(wrapped.func)
+    for features, lanes in (("+avx", 8), ("+avx,+avx512f,+avx512bw", 16)):
+        assert choose_strategy(func, replace(host(), features=features)).gang == lanes
+
+
+@kc.kernel
 def columns_summed(x: F32_2D, sums: F32):
     i, j = kc.tid()
     kc.atomic_add(sums, j, x[i, j])
