@@ -12,7 +12,6 @@ import pytest
 
 import kernelcore as kc
 from kernelcore import __main__ as command
-from kernelcore.base.host import host
 
 
 @kc.kernel
@@ -126,29 +125,6 @@ def test_the_middle_of_rows_has_code_of_its_own() -> None:
     assert "threads in SIMD registers: in the middle of a row it accesses adjacent elements" in text
     assert "gangs in the middle of a row have code of their own" in text
     assert text.count("without a fixed step; in the middle of a row, adjacent elements") == 1
-
-
-@kc.kernel
-def lengths(x: kc.array2d[float], y: kc.array[float]):
-    i = kc.tid()
-    y[i] = kc.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1])
-
-
-@kc.kernel
-def column_sums(x: kc.array2d[float], y: kc.array[float]):
-    i, j = kc.tid()
-    kc.atomic_add(y, j, x[i, j])
-
-
-def test_rows_that_are_named_by_constants_are_adjacent() -> None:
-    found = {a.array: a.how for a in kc.explain(lengths).accesses}
-    assert found["x"] == "adjacent rows of 2 elements, which are sorted into registers"
-
-
-def test_the_remainder_of_short_rows_is_under_a_mask() -> None:
-    found = kc.explain(column_sums)
-    assert found.bodies.has_tail == (host().least_masked_bytes <= 4)
-    assert ("under a mask" in str(found)) == found.bodies.has_tail
 
 
 def test_single_threads_name_the_line_that_is_gathered() -> None:

@@ -1,10 +1,11 @@
-"""What ``kc.explain`` says of loops along rows of threads."""
+"""What ``kc.explain`` says of rows: loops along them, named elements, what is left of them."""
 
 # pyright: basic, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
 import kernelcore as kc
+from kernelcore.base.host import host
 from tests.helpers.vectorised.along_rows import softmax
 
 
@@ -30,3 +31,26 @@ def test_loops_that_share_the_values_of_a_row() -> None:
         "in long rows it takes values that an earlier loop has kept",
     ]
     assert "values" not in hows[0]
+
+
+@kc.kernel
+def lengths(x: kc.array2d[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = kc.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1])
+
+
+@kc.kernel
+def column_sums(x: kc.array2d[float], y: kc.array[float]):
+    i, j = kc.tid()
+    kc.atomic_add(y, j, x[i, j])
+
+
+def test_rows_that_are_named_by_constants_are_adjacent() -> None:
+    found = {a.array: a.how for a in kc.explain(lengths).accesses}
+    assert found["x"] == "adjacent rows of 2 elements, which are sorted into registers"
+
+
+def test_the_remainder_of_short_rows_is_under_a_mask() -> None:
+    found = kc.explain(column_sums)
+    assert found.bodies.has_tail == (host().least_masked_bytes <= 4)
+    assert ("under a mask" in str(found)) == found.bodies.has_tail
