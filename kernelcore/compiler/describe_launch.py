@@ -154,7 +154,7 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
 
 
 def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
-    """Per operand, of ``count``, how often a thread reads it; zeros for what is no input."""
+    """How often a thread reads each of ``count`` operands; zeros for those that are no inputs."""
     accesses, found = AccessMap(func), [Reads(0, 0)] * count
     params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):

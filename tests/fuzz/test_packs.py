@@ -11,16 +11,14 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelGradError
-from kernelcore.codegen import abi
 from kernelcore.codegen.analysis import pack_search
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.pack_programs import POINTS, PackProgram
 from tests.fuzz.typed_programs import define
-from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, assert_same_arrays, launched_in_two
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -42,20 +40,14 @@ def program_of(number: int) -> tuple[PackProgram, kc.Kernel]:
 
 def run(func: Func, given: Sequence[Any], cut: int, packed_bytes: int) -> list[Any]:
     """The arguments after a launch in two parts."""
-    found, parts = copies(given), [(0, cut), (cut, POINTS)]
-    with unoptimised():
-        status = launch(func, found, POINTS, parts, 1, packed_bytes=packed_bytes)
-    assert status == abi.STATUS_OK
-    return found
+    return launched_in_two(func, given, POINTS, cut, 1, packed_bytes=packed_bytes)
 
 
 def compare(func: Func, args: Sequence[Any], number: int, text: str) -> None:
     """Scalar code and packs leave the same elements."""
     cut = number % POINTS
     wanted, found = run(func, args, cut, 0), run(func, args, cut, (16, 32, 64)[number % 3])
-    for param, want, got in zip(func.params, wanted, found, strict=True):
-        if isinstance(param.type, ArrayType):
-            np.testing.assert_array_equal(got, want, f"{param.name}: program {number}\n{text}")
+    assert_same_arrays(func, wanted, found, f"program {number}\n{text}")
 
 
 @pytest.mark.parametrize("gain", [True, False])

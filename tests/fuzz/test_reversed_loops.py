@@ -15,16 +15,14 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen import abi
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.ir.core import Func
-from kernelcore.language.types import ArrayType
 from tests.fuzz.loop_programs import POINTS, ColumnProgram
 from tests.fuzz.program_arguments import row_arguments
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, assert_same_arrays, copies, launched_in_two
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -53,17 +51,7 @@ def adjoints(shard: int, shards: int, *, are_exact: bool) -> Iterator[tuple[int,
 
 def run(func: Func, given: Sequence[Any], cut: int, least_masked_bytes: int) -> list[Any]:
     """The arrays after a launch in two parts, with vectorised loops."""
-    found, parts = copies(given), [(0, cut), (cut, POINTS)]
-    with unoptimised():
-        status = launch(func, found, POINTS, parts, 1, LOOP_LANES, 1, least_masked_bytes)
-    assert status == abi.STATUS_OK
-    return found
-
-
-def compare(func: Func, wanted: Sequence[Any], found: Sequence[Any], what: str) -> None:
-    for param, want, got in zip(func.params, wanted, found, strict=True):
-        if isinstance(param.type, ArrayType):
-            np.testing.assert_array_equal(got, want, f"{param.name}: {what}")
+    return launched_in_two(func, given, POINTS, cut, 1, LOOP_LANES, 1, least_masked_bytes)
 
 
 @pytest.mark.parametrize("shard", range(4))
@@ -73,7 +61,7 @@ def test_what_iterations_add_is_that_of_the_interpreter(shard: int) -> None:
         wanted = copies(given)
         interpreter.run(func, wanted, POINTS)
         found = run(func, given, number % POINTS, (1, 4, NO_MASKS)[number // 4 % 3])
-        compare(func, wanted, found, f"program {number}:\n{text}")
+        assert_same_arrays(func, wanted, found, f"program {number}:\n{text}")
 
 
 @pytest.mark.parametrize("shard", range(4))
@@ -85,4 +73,6 @@ def test_sums_of_iterations_have_one_order(shard: int) -> None:
         wanted = run(func, given, 0, 1)
         for args, cut, least in ((strided, 0, 1), (given, number % POINTS, NO_MASKS)):
             found = run(func, args, cut, least)
-            compare(func, wanted, found, f"program {number}, cut {cut}, masks {least}:\n{text}")
+            assert_same_arrays(
+                func, wanted, found, f"program {number}, cut {cut}, masks {least}:\n{text}"
+            )

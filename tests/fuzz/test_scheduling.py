@@ -11,15 +11,13 @@ import pytest
 
 from kernelcore.base.errors import KernelGradError
 from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen import abi
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
-from kernelcore.language.types import ArrayType
 from kernelcore.passes import scheduling
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.pack_programs import POINTS
 from tests.fuzz.test_packs import program_of
-from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, assert_same_arrays, launched_in_two
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -44,13 +42,8 @@ def ordered(func: Func, number: int, monkeypatch: pytest.MonkeyPatch) -> Func:
 
 def run(func: Func, given: Sequence[Any], number: int) -> list[Any]:
     """The arguments after a launch in two parts."""
-    found, cut = copies(given), number % POINTS
     gang, least = (8, 16, 32)[number % 3], (1, 4, NO_MASKS)[number // 3 % 3]
-    with unoptimised():
-        parts = [(0, cut), (cut, POINTS)]
-        status = launch(func, found, POINTS, parts, gang, least_masked_bytes=least)
-    assert status == abi.STATUS_OK
-    return found
+    return launched_in_two(func, given, POINTS, number % POINTS, gang, least_masked_bytes=least)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -73,8 +66,5 @@ def test_the_order_changes_no_bit(shard: int, monkeypatch: pytest.MonkeyPatch) -
             other = ordered(func, number, monkeypatch)
             changed += other is not func
             wanted, found = run(func, given, number), run(other, given, number)
-            for param, want, got in zip(func.params, wanted, found, strict=True):
-                if isinstance(param.type, ArrayType):
-                    message = f"{param.name}: program {number}\n{program.text}"
-                    np.testing.assert_array_equal(got, want, message)
+            assert_same_arrays(func, wanted, found, f"program {number}\n{program.text}")
     assert changed

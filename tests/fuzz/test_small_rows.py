@@ -12,7 +12,6 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.errors import KernelGradError
 from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.simd.strategy import has_vector_form
@@ -21,12 +20,11 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.small_row_programs import FITTING, FORTRAN, LONGER, POINTS, SmallRowProgram
 from tests.fuzz.typed_programs import define
-from tests.helpers.kernel_harness import adjoint_func, copies, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, assert_same_arrays, launched_in_two
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -41,15 +39,13 @@ def _rows_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(func: Func, given: Sequence[Any], number: int, *, alone: bool = False) -> list[Any]:
     """The arguments after a launch in two parts, in gangs or by single threads."""
-    found, cut = copies(given), number % POINTS
     gang, least = (8, 16, 32)[number % 3], (1, 4, NO_MASKS)[number // 3 % 3]
-    gang = 1 if alone else gang
     gathers = number % 2 == 0
-    with unoptimised():
-        parts = [(0, cut), (cut, POINTS)]
-        status = launch(func, found, POINTS, parts, gang, least_masked_bytes=least, gathers=gathers)
-    assert status == abi.STATUS_OK
-    return found
+    return launched_in_two(
+        *(func, given, POINTS, number % POINTS, 1 if alone else gang),
+        least_masked_bytes=least,
+        gathers=gathers,
+    )
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -79,10 +75,7 @@ def test_rows_as_elements_have_the_bits_of_others(shard: int) -> None:
             alone = all(form is AddForm.OWNED for form in forms)
             wanted = run(func, given, number, alone=alone)
             found = run(other, given, number)
-            for param, want, got in zip(func.params, wanted, found, strict=True):
-                if isinstance(param.type, ArrayType):
-                    message = f"{param.name}: program {number}\n{program.text}"
-                    np.testing.assert_array_equal(got, want, message)
+            assert_same_arrays(func, wanted, found, f"program {number}\n{program.text}")
     if FIRST == 0:
         assert changed
         assert grouped

@@ -99,6 +99,27 @@ def launch(
     return status.value
 
 
+def launched_in_two(
+    func: Func, given: Sequence[Any], points: int, cut: int, lanes: int, *form: Any, **others: Any
+) -> list[Any]:
+    """Copies of ``given`` after ``points`` threads, those before ``cut`` first; not optimised.
+
+    ``lanes``, ``form`` and ``others`` are as for ``launch``.
+    """
+    found = copies(given)
+    with unoptimised():
+        status = launch(func, found, points, [(0, cut), (cut, points)], lanes, *form, **others)
+    assert status == abi.STATUS_OK
+    return found
+
+
+def assert_same_arrays(func: Func, wanted: Sequence[Any], found: Sequence[Any], what: str) -> None:
+    """The arguments ``found`` of ``func`` that are arrays equal ``wanted``."""
+    for param, want, got in zip(func.params, wanted, found, strict=True):
+        if isinstance(param.type, ArrayType):
+            np.testing.assert_array_equal(got, want, f"{param.name}: {what}")
+
+
 @lru_cache(maxsize=64)
 def _compiled(func: Func, form: VectorStrategy | None, optimize: bool) -> tuple[Compiled, int]:
     """The code of ``func``, whose key takes as long as a small launch, and the rank of its grid."""

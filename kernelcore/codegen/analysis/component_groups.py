@@ -11,9 +11,9 @@ from kernelcore.ir.op import MESSAGES, REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import (
     array_type,
     atoms_in,
-    captured_vars,
     element_indices,
     eqns_inside,
+    used_atoms,
     walk_regions,
 )
 from kernelcore.passes.access.accumulation_plan import form_of
@@ -147,8 +147,7 @@ def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
     """
     runs: dict[Atom, list[Eqn]] = {}
     for eqn in region.eqns:
-        inside = tuple(eqns_inside(eqn)) if eqn.regions else ()
-        if any(part.op.kind in _MAY_END for part in (eqn, *inside)):
+        if any(part.op.kind in _MAY_END for part in (eqn, *eqns_inside(eqn))):
             yield from runs.values()
             runs.clear()
             continue
@@ -158,7 +157,7 @@ def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
             and eqn.out not in used
             and _is_component(eqn)
         )
-        for atom in (*eqn.inputs, *(captured_vars(eqn) if inside else ())):
+        for atom in used_atoms(eqn):
             goes_on = is_known and atom in runs and _element(runs[atom][0]) == _element(eqn)
             if atom in runs and not goes_on:
                 yield runs.pop(atom)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from itertools import product
 
 from kernelcore.base.dataclass import replace
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, OpKind
-from kernelcore.ir.walk import array_type, clone_eqn, element_indices, substitute, walk_eqns
+from kernelcore.ir.walk import array_type, element_indices, rewrite, walk_eqns
 from kernelcore.language.types import ArrayType
 
 # The indices along the last axes that accesses of an array name.
@@ -54,10 +54,9 @@ def with_types(func: Func, types: Mapping[Var, ArrayType]) -> Func:
     if not types:
         return func
     typed = {p: Var(type_, p.name) for p, type_ in types.items()}
-    params, env = tuple(typed.get(p, p) for p in func.params), dict[Var, Atom](typed)
-    eqns = tuple(clone_eqn(eqn, env) for eqn in func.body.eqns)
-    yields = tuple(substitute(a, env) for a in func.body.yields)
-    return replace(func, body=Region(params, eqns, yields))
+    body = rewrite(func.body, lambda eqn: eqn, dict[Var, Atom](typed))
+    params = tuple(typed.get(p, p) for p in func.params)
+    return replace(func, body=replace(body, params=params))
 
 
 def named_places(func: Func) -> dict[Var, Places]:
