@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tests.bench.results import Goal, show
@@ -74,12 +75,13 @@ def timed(
         contender.prepare()
         counts[name] = calls_per_sample(contender.run)
     samples: dict[str, list[float]] = {name: [] for name in contenders}
+    orders = _orders(contenders)
     begin = time.perf_counter()
     for number in range(rounds):
         if number >= FEWEST_ROUNDS and time.perf_counter() - begin > seconds:
             break
-        for name, contender in contenders.items():
-            samples[name].append(sample(contender, counts[name], clock))
+        for name in next(orders):
+            samples[name].append(sample(contenders[name], counts[name], clock))
     return {name: timing_of(s) for name, s in samples.items()}
 
 
@@ -115,15 +117,25 @@ def timed_within(
     kept = {name: c for name, c in contenders.items() if name not in behind}
     counts = {name: max(1, int(share / max(once[name], 0.01))) for name in kept}
     samples = {name: [us] if is_long else [] for name, us in once.items() if name in kept}
+    orders = _orders(kept)
     begin = time.perf_counter()
     while (done := len(next(iter(samples.values())))) < ROUNDS:
         if done >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
             break
-        for name, contender in kept.items():
+        for name in next(orders):
             # A call before each sample brings the operands of short calls into the caches.
             is_short = counts[name] > 1
-            samples[name].append(sample(contender, counts[name], clock, warm=is_short))
+            samples[name].append(sample(kept[name], counts[name], clock, warm=is_short))
     return {name: timing_of(s) for name, s in samples.items()}, behind
+
+
+def _orders(contenders: Mapping[str, Contender]) -> Iterator[list[str]]:
+    """An order for each round: who runs before a contender decides what it finds in the caches."""
+    generator = random.Random(0)
+    names = list(contenders)
+    while True:
+        generator.shuffle(names)
+        yield names
 
 
 def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
