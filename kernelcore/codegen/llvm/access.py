@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
@@ -12,6 +13,10 @@ from kernelcore.codegen.simd import component_groups, vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.walk import array_type
+
+# Elements of so many components that lie apart are written row by row; the second is for numbers of
+# 64 bits, of which processors shuffle half as many at once (docs/decisions/292).
+LEAST_ROW, LEAST_WIDE_ROW = 2, 6
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
@@ -47,7 +52,7 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
         return []
     values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
     with e.under(both(e, e.mask, e.lane_facts.store_mask) if e.lane_facts.store_mask else e.mask):
-        _store_parts(e, [vector_access.site(e, part) for part in parts], values)
+        _store_parts(e, parts[0], [vector_access.site(e, part) for part in parts], values)
     return []
 
 
@@ -75,17 +80,38 @@ def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
             for part in same:
                 value = e.value(part.inputs[-1])
                 news[number] = summed(e, sites[number].dtype, news[number], value)
-    _store_parts(e, sites, news)
+    _store_parts(e, parts[0][0], sites, news)
     return [olds[0]]
 
 
-def _store_parts(e: Emitter, sites: Sequence[vector_access.Site], values: Sequence[str]) -> None:
-    """Write one component, or all components of elements, together where they are adjacent."""
+def _store_parts(
+    e: Emitter, first: Eqn, sites: Sequence[vector_access.Site], values: Sequence[str]
+) -> None:
+    """Write one component, or all components of elements, together where they are adjacent.
+
+    ``first`` writes the first of them.
+    """
     if len(sites) > 1 and sites[0].period == len(sites):
         vector_access.store_elements(e, sites[0], values)
         return
+    if len(sites) >= _least_row(first) and _has_adjacent_components(e, first):
+        vector_access.store_rows(e, sites[0], values)
+        return
     for where, value in zip(sites, values, strict=True):
         vector_access.store(e, where, value)
+
+
+def _least_row(eqn: Eqn) -> int:
+    """From how many components on rows are written as such: shuffles take time, too."""
+    return LEAST_ROW if array_type(eqn).dtype.size_bytes <= 4 else LEAST_WIDE_ROW
+
+
+def _has_adjacent_components(e: Emitter, eqn: Eqn) -> bool:
+    """Whether the components of the elements that ``eqn`` writes follow each other in memory."""
+    type_ = array_type(eqn)
+    sizes = [prod(type_.components[axis + 1 :]) for axis in range(len(type_.components))]
+    strides = e.array(eqn.inputs[0]).strides[type_.outer_ndim :]
+    return list(strides) == [str(size * type_.dtype.size_bytes) for size in sizes]
 
 
 def _place(eqn: Eqn) -> int:

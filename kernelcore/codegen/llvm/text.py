@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED
 
 
 class Text:
@@ -74,10 +75,11 @@ class Text:
         return self._scratch[type_text]
 
     def spare(self) -> str:
-        """The address of 16 bytes that lanes without an element of their own may load and write."""
+        """The address of an element that lanes without one of their own may load and write."""
         if not self._spare:
-            self._spare = self.slot("[2 x i64]")
-            self.slots.append(f"  store [2 x i64] zeroinitializer, ptr {self._spare}")
+            kind = f"[{MAX_INTERLEAVED} x i64]"
+            self._spare = self.slot(kind)
+            self.slots.append(f"  store {kind} zeroinitializer, ptr {self._spare}")
         return self._spare
 
     def label(self, hint: str) -> str:

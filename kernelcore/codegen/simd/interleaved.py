@@ -18,9 +18,14 @@ from kernelcore.language.types import Scalar
 REGISTER_BYTES = 64
 
 
-def register_lanes(gang: int, count: int, dtype: Scalar) -> int | None:
+def register_lanes(gang: int, dtype: Scalar) -> int:
+    """How many lanes of a gang have their values of ``dtype`` in one register."""
+    return min(gang, REGISTER_BYTES // dtype.size_bytes)
+
+
+def sorted_lanes(gang: int, count: int, dtype: Scalar) -> int | None:
     """How many elements of ``count`` components of ``dtype`` are sorted at once, if any are."""
-    lanes = min(gang, REGISTER_BYTES // dtype.size_bytes)
+    lanes = register_lanes(gang, dtype)
     return lanes if count > 1 and gcd(count, lanes) == 1 else None
 
 

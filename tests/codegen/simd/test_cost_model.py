@@ -20,7 +20,7 @@ from kernelcore.codegen.simd.cost_model import (
     best_tile,
     rows_per_tile,
 )
-from kernelcore.codegen.simd.interleaved import register_lanes
+from kernelcore.codegen.simd.interleaved import sorted_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
     FLOAT_LANES_OF_SUMS,
@@ -89,11 +89,11 @@ def test_registers_per_value(kernel: kc.Kernel, registers: int) -> None:
 
 
 def test_lanes_of_a_register_and_components_have_no_common_divisor() -> None:
-    assert register_lanes(64, 3, kc.float32) == 16
-    assert register_lanes(8, 3, kc.float32) == 8
-    assert register_lanes(64, 9, kc.float64) == 8
-    assert register_lanes(64, 1, kc.float32) is None
-    assert register_lanes(64, 6, kc.float32) is None
+    assert sorted_lanes(64, 3, kc.float32) == 16
+    assert sorted_lanes(8, 3, kc.float32) == 8
+    assert sorted_lanes(64, 9, kc.float64) == 8
+    assert sorted_lanes(64, 1, kc.float32) is None
+    assert sorted_lanes(64, 6, kc.float32) is None
 
 
 @kc.kernel
