@@ -39,6 +39,7 @@ from torch_ext.operator import TorchOperator
 from torch_ext.out import flat_outs
 from torch_ext.sharding import add_pending
 from torch_ext.traced import OperatorPair
+from torch_ext.vmap import batched_call
 
 
 class TorchFunction(OperatorFunction):
@@ -295,6 +296,9 @@ class Call:
         return self.numbers, given
 
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
+        found = batched_call(operator, args)
+        if found is not NotImplemented:
+            return found
         add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
             check_arguments(self.operation, operator.tensor_values, args)

@@ -19,6 +19,7 @@ from kernelcore.operators import (
     MAX_GRID_DIMS,
     Fuse,
     Operation,
+    as_array,
     cached_property,
     evaluate,
     warn_of_compiled,
@@ -107,6 +108,15 @@ class TorchOperator:
 
     def __repr__(self) -> str:
         return f"<torch operator {self.qualname}>"
+
+    @cached_property
+    def tensor_types(self) -> tuple[tuple[torch.dtype, int, tuple[int, ...]] | None, ...]:
+        """Per operand that is a tensor its dtype, rank and components; None for numbers."""
+        types = (
+            None if o.is_number(self.tensor_values) else as_array(o.type)
+            for o in self.operation.operands
+        )
+        return tuple(t and (dtype_to_torch(t.dtype), t.ndim, t.components) for t in types)
 
     @property
     def inner_qualname(self) -> str:
@@ -212,14 +222,20 @@ class TorchOperator:
         )
         return results[0] if len(results) == 1 else results
 
-    def batch(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
+    def batch(
+        self,
+        size: int,
+        in_dims: Sequence[int | None],
+        args: Sequence[Any],
+        call: Callable[[TorchOperator], Callable[..., Any]],
+    ) -> Any:
         """The vmap rule: one more launch axis, an instance of the batch per index.
 
-        Results have the batch in front.
+        Results have the batch in front. ``call`` tells how to call an operator below the transform.
         """
         operation = self.operation
         if len(operation.grid) >= MAX_GRID_DIMS:
-            return self.batch_in_turn(size, in_dims, args)
+            return self.batch_in_turn(size, in_dims, args, call(self))
         given = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
         for k in operation.owners():
@@ -228,9 +244,15 @@ class TorchOperator:
                 batched.add(k)
         operator, _ = self.derived(derivation.batch(tuple(sorted(batched))))
         assert operator is not None
-        return operator.public(*given)
+        return call(operator)(*given)
 
-    def batch_in_turn(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
+    def batch_in_turn(
+        self,
+        size: int,
+        in_dims: Sequence[int | None],
+        args: Sequence[Any],
+        call: Callable[..., Any],
+    ) -> Any:
         """A batch beyond the launch dimensions that a kernel can have: a call per instance."""
         rows = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
@@ -241,7 +263,7 @@ class TorchOperator:
         def blank() -> list[Any]:
             return [r.new_empty(r.shape[1:]) if k in batched else r for k, r in enumerate(rows)]
 
-        found = [self.results(self.public(*instance(i))) for i in range(size)]
+        found = [self.results(call(*instance(i))) for i in range(size)]
         made = found or [self.results(self.fake(*blank()))]
         stacked = tuple(torch.stack(each)[:size] for each in zip(*made, strict=True))
         return stacked[0] if len(stacked) == 1 else stacked

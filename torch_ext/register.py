@@ -6,16 +6,8 @@ needs it; eager calls need none. One that a user named is registered at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import _C
-from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
-from torch._functorch.pyfunctorch import (
-    VmapInterpreter,
-    retrieve_current_functorch_interpreter,
-)
 from torch._ops import OpOverload
 
 from kernelcore.base.errors import KernelArgumentError, KernelError
@@ -26,6 +18,7 @@ from torch_ext.autograd import autograd_kernel, make_functions
 from torch_ext.derivation import NAMESPACE, ascii_name, derived_name, parse_name, root_name
 from torch_ext.operator import Origin, Registrars, TorchOperator
 from torch_ext.out import OutOverload
+from torch_ext.vmap import batch_kernel
 
 # Compiled graphs may give inputs any strides, and need not keep those of eager mode.
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
@@ -178,37 +171,9 @@ def _public(operator: TorchOperator) -> OpOverload:
         library.impl(name, autograd_kernel(operator), "Autograd", with_keyset=True)
         for key in autocast.DISPATCH_KEYS:
             library.impl(name, autocast_kernel(operator, key), key, with_keyset=True)
-        library.impl(name, _batch_kernel(operator, found), "FuncTorchBatched", with_keyset=True)
+        library.impl(name, batch_kernel(operator, found), "FuncTorchBatched", with_keyset=True)
         _overloads[qualname] = found
     return found
-
-
-def _batch_kernel(operator: TorchOperator, overload: OpOverload) -> Callable[..., Any]:
-    """The kernel of the public operator below torch.vmap.
-
-    It is that of ``torch.library.register_vmap`` without the trees of arguments and results.
-    """
-    this_level = _C.DispatchKeySet(_C.DispatchKey.FuncTorchBatched)
-
-    def kernel(keyset: Any, *args: Any) -> Any:
-        del keyset
-        interpreter = retrieve_current_functorch_interpreter()
-        assert isinstance(interpreter, VmapInterpreter)
-        level = interpreter.level()
-        pairs = [
-            _functorch._unwrap_batched(a, level) if isinstance(a, torch.Tensor) else (a, None)
-            for a in args
-        ]
-        given, in_dims = [a for a, _ in pairs], [d for _, d in pairs]
-        with _C._ExcludeDispatchKeyGuard(this_level):
-            if all(d is None for d in in_dims):
-                return overload(*given)
-            found = operator.batch(interpreter.batch_size(), in_dims, given)
-        if isinstance(found, torch.Tensor):
-            return _functorch._add_batch_dim(found, 0, level)
-        return tuple(_functorch._add_batch_dim(f, 0, level) for f in found)
-
-    return kernel
 
 
 def _out(operator: TorchOperator) -> OutOverload:

@@ -1,0 +1,104 @@
+"""Eager calls below torch.vmap, most of which pass the dispatcher by."""
+
+# pyright: reportArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+
+import kernelcore as kc
+from kernelcore.base.errors import KernelArgumentError
+from tests.helpers.vectorised.case import F32
+from torch_ext import torch_op
+
+VEC3 = kc.array1d[kc.vec3]
+
+
+@torch_op
+@kc.kernel
+def scaled(x: F32, n: kc.int32, y: F32):
+    i = kc.tid()
+    y[i] = kc.sin(x[i]) * float(n)
+
+
+@torch_op
+@kc.kernel
+def lengths(x: VEC3, y: F32):
+    i = kc.tid()
+    y[i] = kc.length(x[i])
+
+
+def points(*shape: int) -> torch.Tensor:
+    return torch.arange(1.0, 1.0 + torch.Size(shape).numel()).reshape(shape)
+
+
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_components_may_stand_before_the_batch(where: int) -> None:
+    x = points(4, 2, 3)
+    found = torch.vmap(lengths, in_dims=where)(x.movedim(0, where))
+    torch.testing.assert_close(found, x.norm(dim=-1))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((points(4, 2).double(), 2), r"'x'.*float32"),
+        ((points(4, 2, 5), 2), r"'x'.*1 dimension"),
+        ((points(4, 2), 1 << 40), r"'n'.*int32"),
+        ((points(4, 2), 1.5), r"'n'.*int32"),
+    ],
+)
+def test_errors_name_what_an_instance_has(args: Any, message: str) -> None:
+    call = torch.vmap(scaled, in_dims=(0, None))
+    with pytest.raises(KernelArgumentError, match=f"(?s){message}"):
+        call(*args)
+    assert not torch._C._are_functorch_transforms_active()
+    assert call(points(4, 2), 2).shape == (4, 2)
+
+
+def test_other_components_are_refused() -> None:
+    with pytest.raises(KernelArgumentError, match=r"(?s)'x'.*3 float32 components.*shape \(2, 4\)"):
+        torch.vmap(lengths)(points(5, 2, 4))
+
+
+def test_gradients_and_their_gradients() -> None:
+    x = points(3, 5).requires_grad_()
+    (first,) = torch.autograd.grad(torch.vmap(scaled, (0, None))(x, 2).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(first, 2.0 * x.cos())
+    torch.testing.assert_close(second, -2.0 * x.sin())
+
+
+def test_graphs_have_the_operator() -> None:
+    traced = make_fx(torch.vmap(lambda x: scaled(x, 2)))(points(3, 5))
+    x = points(4, 5)[1:]
+    torch.testing.assert_close(traced(x), 2.0 * x.sin())
+
+
+def test_function_modes_see_the_operator() -> None:
+    seen: list[str] = []
+
+    class Watching(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Watching():
+        torch.vmap(scaled, (0, None))(points(3, 5), 2)
+    assert any("scaled" in name and "vmap" not in name for name in seen)
+
+
+def test_subclasses_take_part() -> None:
+    class Marked(torch.Tensor):
+        pass
+
+    x = points(3, 5).as_subclass(Marked)
+    found = torch.vmap(scaled, (0, None))(x, 2)
+    torch.testing.assert_close(torch.Tensor(found), 2.0 * points(3, 5).sin())
