@@ -18,13 +18,14 @@ HEADER = """\
 def kernel(
     n: kc.array1d[kc.int32], at: kc.array1d[kc.int32], w: kc.array1d[D],
     x: kc.array[D, {x}], far: kc.array[D, {far}], y: kc.array[D, {y}], z: kc.array[D, {z}],
-    shared: kc.array[D, {shared}],
+    apart: kc.array[D, {apart}], shared: kc.array[D, {shared}],
 ):
     i = kc.tid()
+    k = at[i]
     s = w[i]
     b = w[0]
 """
-ARRAYS = ("x", "far", "y", "z", "shared")
+ARRAYS = ("x", "far", "y", "z", "apart", "shared")
 EXTENTS = ((2,), (3,), (3,), (4,), (5,), (7,), (11,), (17,), (2, 2), (2, 3), (3, 3), (5, 4))
 
 
@@ -34,6 +35,7 @@ class SmallRowProgram:
     Attributes:
         dtype: The name of the type of elements.
         named: The extents along the last axes of what the kernel names, by array.
+        has_one_index: Whether all loads of elements that lie anywhere have the same index.
     """
 
     def __init__(self, seed: int) -> None:
@@ -42,12 +44,16 @@ class SmallRowProgram:
         self.named = {name: self.rng.choice(EXTENTS) for name in ARRAYS}
         # Whether threads add to rows that they share.
         self.adds = self.rng.random() < 0.5
+        # The one of two rows of a thread that it writes: those of neighbours are not adjacent.
+        self.side = self.rng.randrange(2)
+        self.has_one_index = self.rng.random() < 0.5
         self.lines: list[str] = []
         for _ in range(5):
             self.statement(1)
-        for name in ("y", "z", "shared")[: 2 + self.adds]:
+        for name in ("y", "z", "apart", "shared")[: 3 + self.adds]:
             self.row(1, name)
-        header = HEADER.format(**{name: 1 + len(e) for name, e in self.named.items()})
+        axes = {name: 1 + len(e) + (name == "apart") for name, e in self.named.items()}
+        header = HEADER.format(**axes)
         self.text = header + "\n".join(self.lines) + "\n"
 
     def arguments(self, rng: np.random.Generator, form: int) -> list[Any]:
@@ -59,7 +65,8 @@ class SmallRowProgram:
         ]
         for number, name in enumerate(ARRAYS):
             *outer, last = self.named[name]
-            shape = (POINTS, *outer, last + 2 * (form == LONGER and number % 2))
+            sides = (2,) if name == "apart" else ()
+            shape = (POINTS, *sides, *outer, last + 2 * (form == LONGER and number % 2))
             array = rng.uniform(-3, 3, shape).astype(self.dtype)
             found.append(np.asfortranarray(array) if form == FORTRAN and number % 2 else array)
         return found
@@ -85,24 +92,29 @@ class SmallRowProgram:
             self.statement(depth)
 
     def row(self, depth: int, name: str) -> None:
-        """Writes to all elements of a row, in any order, some of them twice."""
+        """Writes to all elements of a row, in any order, mostly some of them twice."""
         places = list(product(*map(range, self.named[name])))
-        places.append(self.rng.choice(places))
+        is_plain = name == "apart" and self.rng.random() < 0.7
+        if not is_plain:
+            places.append(self.rng.choice(places))
         self.rng.shuffle(places)
         for place in places:
-            if self.rng.random() < 0.1:
+            if not is_plain and self.rng.random() < 0.1:
                 self.line(depth, self.one())
-            self.line(depth, self.write(name, place))
+            value = self.rng.choice(["s", "b", "s + b", "s * D(2)"]) if is_plain else None
+            self.line(depth, self.write(name, place, value))
 
-    def write(self, name: str, place: Sequence[int]) -> str:
-        at = ", ".join(map(str, place))
+    def write(self, name: str, place: Sequence[int], value: str | None = None) -> str:
+        at, value = ", ".join(map(str, place)), value or self.expression()
         if name == "y":
-            return f"y[i, {at}] = {self.expression()}"
+            return f"y[i, {at}] = {value}"
+        if name == "apart":
+            return f"apart[i, {self.side}, {at}] = {value}"
         index = "i" if name == "z" else "at[i]"
-        return f"kc.atomic_add({name}, {index}, {at}, {self.expression()})"
+        return f"kc.atomic_add({name}, {index}, {at}, {value})"
 
     def target(self) -> str:
-        return self.rng.choice(["y", "z", "shared"][: 2 + self.adds])
+        return self.rng.choice(["y", "z", "apart", "shared"][: 3 + self.adds])
 
     def place(self, name: str) -> tuple[int, ...]:
         return tuple(self.rng.randrange(extent) for extent in self.named[name])
@@ -122,13 +134,14 @@ class SmallRowProgram:
         return self.rng.choice([one, f"{one} + {two}", f"{one} * {two}", f"kc.max({one}, {two})"])
 
     def leaf(self) -> str:
+        any_row = "k" if self.has_one_index else "at[i]"
         forms = [
             "s",
             "b",
             "w[i]",
             f"D({self.rng.randrange(-2, 4)})",
             f"x[i, {', '.join(map(str, self.place('x')))}]",
-            f"far[at[i], {', '.join(map(str, self.place('far')))}]",
+            f"far[{any_row}, {', '.join(map(str, self.place('far')))}]",
             f"y[i, {', '.join(map(str, self.place('y')))}]",
         ]
         return self.rng.choice(forms)

@@ -19,7 +19,9 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd import cost_model
+from kernelcore.codegen.simd.gang_work import accesses_of_rows
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.op import OpKind
@@ -58,7 +60,7 @@ EXPECTED = {
     "LOAD", "STORE", "ATOMIC", "ATOMIC_ADD", "DIM", "CAST", "as launched", "gang 1", "gang 4",
     "gang 8", "gang 16", "rows 2", "rows 4", "loop lanes 8", "masks from 4",
     f"masks from {NO_MASKS}", "expanded", "reversed", "transposed", "dense", "strided",
-    "lanes along an axis", "whole result", "adjoint", "recorded stack",
+    "lanes along an axis", "whole result", "adjoint", "recorded stack", "row apart, load",
 }  # fmt: skip
 ONE_AXIS = "    i = kc.tid()\n"
 TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
@@ -157,6 +159,8 @@ def features(seed: int) -> set[str]:
             found |= {"reversed"} if min(steps) < 0 else set()
             found |= {"transposed"} if steps != sorted(steps, reverse=True) else set()
             found |= {"dense" if array.flags.c_contiguous else "strided"}
+    for at in accesses_of_rows(func, lane_strides(func)):
+        found.add("row apart, " + at.op.kind.name.lower())
     op = kernel_operation(kernel, **form_checks.operator_options(program, kernel))
     if without_zeros(op.func, op.bindings, op.like, op.results, op.grid)[1] != op.bindings:
         found.add("whole result")

@@ -7,7 +7,7 @@ from math import prod
 
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region
-from kernelcore.ir.op import MESSAGES, REPEATABLE, AddForm, OpKind
+from kernelcore.ir.op import MESSAGES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import (
     array_type,
     atoms_in,
@@ -17,12 +17,16 @@ from kernelcore.ir.walk import (
     walk_regions,
 )
 from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.effects import AccessMap
 
 # The accesses of one element, by each of them.
 ComponentGroups = Mapping[Eqn, tuple[Eqn, ...]]
 
 # Elements of at most this many components are loaded whole and sorted by shuffles.
 MAX_INTERLEAVED = 16
+# From so many components on, elements are written as rows; the second is for numbers of 64 bits,
+# of which processors shuffle half as many at once (docs/decisions/292).
+LEAST_STORED, LEAST_WIDE_STORED = 2, 6
 # A thread may end there.
 _MAY_END = MESSAGES | {OpKind.WHILE}
 # Runs of fewer additions are made one by one: half of a register stays empty.
@@ -53,6 +57,32 @@ def component_groups(body: Region, kind: OpKind) -> ComponentGroups:
         for unit in elements.values():
             found.update(dict.fromkeys(unit, tuple(unit)))
     return found
+
+
+def rows_loaded(func: Func) -> dict[Eqn, Sequence[Eqn]]:
+    """The loads that take most components of one element, which nothing writes, by each of them."""
+    accesses = AccessMap(func)
+    found: dict[Eqn, Sequence[Eqn]] = {}
+    for eqn, unit in component_groups(func.body, OpKind.LOAD).items():
+        if len(unit) == 1 or not 1 < _count(eqn) <= MAX_INTERLEAVED:
+            continue
+        numbers = {component_of(part) or 0 for part in unit}
+        is_most = 2 * len(numbers) > max(numbers) - min(numbers)
+        if is_most and not accesses.has(eqn.inputs[0], *WRITES):
+            found[eqn] = unit
+    return found
+
+
+def rows_stored(func: Func) -> dict[Eqn, Sequence[Eqn]]:
+    """The stores to elements that are written as rows where they lie apart, by each of them."""
+    units = whole_elements(func).items()
+    return {e: unit for e, unit in units if e.op.kind is OpKind.STORE and is_stored_as_row(e)}
+
+
+def is_stored_as_row(eqn: Eqn) -> bool:
+    """Whether elements that lie apart are written as rows; ``eqn`` writes one of the components."""
+    is_wide = array_type(eqn).dtype.size_bytes > 4
+    return _count(eqn) >= (LEAST_WIDE_STORED if is_wide else LEAST_STORED)
 
 
 def adjacent_sums(func: Func) -> ComponentGroups:
@@ -168,8 +198,12 @@ def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
 
 def _is_component(eqn: Eqn) -> bool:
     """Whether ``eqn`` writes a known component, which may be written with the others."""
-    count = prod(array_type(eqn).components)
-    return 1 < count <= MAX_INTERLEAVED and component_of(eqn) is not None
+    return 1 < _count(eqn) <= MAX_INTERLEAVED and component_of(eqn) is not None
+
+
+def _count(eqn: Eqn) -> int:
+    """The number of components of the elements that ``eqn`` accesses."""
+    return prod(array_type(eqn).components)
 
 
 def _element(eqn: Eqn) -> tuple[Atom, ...]:

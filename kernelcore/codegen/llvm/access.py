@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.element_add import summed
-from kernelcore.codegen.simd import component_groups, vector_access
+from kernelcore.codegen.simd import component_groups, rows_apart, vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.walk import array_type
-
-# Elements of so many components that lie apart are written row by row; the second is for numbers of
-# 64 bits, of which processors shuffle half as many at once (docs/decisions/292).
-LEAST_ROW, LEAST_WIDE_ROW = 2, 6
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
@@ -24,13 +19,24 @@ def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     if eqn in e.row_buffers:
         return [memory.load(e, array_type(eqn).dtype, e.row_buffers[eqn])]
     if e.lanes > 1:
-        return [
-            component_groups.load(e, eqn)
-            if e.lane_facts.vector_loop
-            else vector_access.load(e, vector_access.site(e, eqn))
-        ]
+        return [component_groups.load(e, eqn) if e.lane_facts.vector_loop else _load(e, eqn)]
     dtype, address = memory.element(e, eqn)
     return [memory.load(e, dtype, address)]
+
+
+def _load(e: Emitter, eqn: Eqn) -> str:
+    """An element per lane; the first load of one that lies apart loads its other components."""
+    unit = e.facts.loads.get(eqn, (eqn,))
+    if eqn is not unit[0] and eqn in e.component_groups:
+        return e.component_groups[eqn]
+    where = vector_access.site(e, eqn)
+    if eqn is unit[0]:
+        for part in unit:  # Other code of the kernel may have loaded them.
+            e.component_groups.pop(part, None)
+        if len(unit) > 1 and rows_apart.can_load(e, where, eqn):
+            e.component_groups.update(rows_apart.load(e, unit))
+            return e.component_groups[eqn]
+    return vector_access.load(e, where)
 
 
 def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
@@ -94,24 +100,11 @@ def _store_parts(
     if len(sites) > 1 and sites[0].period == len(sites):
         vector_access.store_elements(e, sites[0], values)
         return
-    if len(sites) >= _least_row(first) and _has_adjacent_components(e, first):
-        vector_access.store_rows(e, sites[0], values)
+    if len(sites) > 1 and rows_apart.can_store(e, first):
+        rows_apart.store(e, sites[0], values)
         return
     for where, value in zip(sites, values, strict=True):
         vector_access.store(e, where, value)
-
-
-def _least_row(eqn: Eqn) -> int:
-    """From how many components on rows are written as such: shuffles take time, too."""
-    return LEAST_ROW if array_type(eqn).dtype.size_bytes <= 4 else LEAST_WIDE_ROW
-
-
-def _has_adjacent_components(e: Emitter, eqn: Eqn) -> bool:
-    """Whether the components of the elements that ``eqn`` writes follow each other in memory."""
-    type_ = array_type(eqn)
-    sizes = [prod(type_.components[axis + 1 :]) for axis in range(len(type_.components))]
-    strides = e.array(eqn.inputs[0]).strides[type_.outer_ndim :]
-    return list(strides) == [str(size * type_.dtype.size_bytes) for size in sizes]
 
 
 def _place(eqn: Eqn) -> int:

@@ -6,7 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kernelcore.base.dataclass import replace
-from kernelcore.codegen.analysis.component_groups import adjacent_sums, whole_elements
+from kernelcore.codegen.analysis.component_groups import (
+    adjacent_sums,
+    rows_loaded,
+    whole_elements,
+)
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
@@ -205,6 +209,7 @@ def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
         facts,
         gathers=facts.gathers and not has_loops,
         elements=whole_elements(func),
+        loads=rows_loaded(func),
         adjacent_sums=adjacent_sums(func),
         first_accesses=first_accesses(func) | first_in_rows(func),
     )

@@ -31,6 +31,7 @@ from kernelcore.codegen.reduction.element_add import MAX_LANES
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.gang_work import (
     Work,
+    accesses_of_rows,
     body_of,
     innermost_bodies,
     innermost_loops,
@@ -158,11 +159,11 @@ def best_gang(
     if has_middle:
         return min(2 * lanes, LANES_WITH_MIDDLE)
     few = _few_registers(float_lanes) if may_be_short else 2
-    return lanes * _registers(eqns, bodies, strides, scattered, few)
+    return lanes * _registers(func, bodies, strides, scattered, few)
 
 
 def _registers(
-    eqns: Sequence[Eqn],
+    func: Func,
     bodies: Sequence[Sequence[Eqn]],
     strides: Strides,
     scattered: Collection[Eqn],
@@ -172,10 +173,14 @@ def _registers(
 
     Kernels with little work have ``few``.
     """
+    eqns, rows = list(walk_eqns(func.body)), accesses_of_rows(func, strides)
     whole = work_in(eqns, strides, scattered)
     if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
-    if any(is_component_group(e, strides) for part in bodies or [eqns] for e in part):
+    innermost = [e for part in bodies or [eqns] for e in part]
+    if any(e in rows for e in innermost):
+        return 1
+    if any(is_component_group(e, strides) for e in innermost):
         waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_COMPONENTS
         return 2 if waits and not bodies else 1
     longest = max(work_in(part, strides, ()).instructions for part in bodies or [eqns])

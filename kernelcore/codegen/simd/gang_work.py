@@ -5,12 +5,17 @@ docs/decisions/005 has the figure behind each constant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED, component_of
+from kernelcore.codegen.analysis.component_groups import (
+    MAX_INTERLEAVED,
+    component_of,
+    rows_loaded,
+    rows_stored,
+)
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm.emitter import scalar_type
@@ -78,10 +83,27 @@ def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -
 
 
 def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
-    """The accesses of ``func`` that a gang makes element by element."""
+    """The accesses of ``func`` that a gang makes element by element.
+
+    Of a row of components, which a gang accesses lane by lane, two count; none do where a
+    kernel without loops scatters nothing else: gangs gain with the least arithmetic then.
+    """
     in_blocks = accesses_in_blocks(blocked_loops(func, strides))
     found = (e for e in walk_eqns(func.body) if e not in in_blocks)
-    return frozenset(e for e in found if _is_scattered(e, strides))
+    apart = [e for e in found if _is_scattered(e, strides)]
+    rows = _rows(func)
+    if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in func.body.eqns):
+        return frozenset()
+    return frozenset(e for e in apart if e not in rows or e in rows[e][:2])
+
+
+def accesses_of_rows(func: Func, strides: Strides) -> frozenset[Eqn]:
+    """The accesses of components of elements that lie apart, and that a gang accesses as rows."""
+    return frozenset(e for e in _rows(func) if _is_scattered(e, strides))
+
+
+def _rows(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
+    return rows_loaded(func) | rows_stored(func)
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:

@@ -31,13 +31,15 @@ def rows_of(e: Emitter, element: str, columns: Sequence[str]) -> list[str]:
 
 def columns_of(e: Emitter, element: str, rows: Sequence[str]) -> list[str]:
     """``ROW`` columns of ``e.gang`` lanes, of one row per lane."""
-    return _transposed(e, element, [_joined(e, element, rows[at::ROW], ROW) for at in range(ROW)])
+    return _transposed(
+        e, element, [concatenated(e, element, rows[at::ROW], ROW) for at in range(ROW)]
+    )
 
 
 def columns_of_pairs(e: Emitter, element: str, pairs: Sequence[str]) -> list[str]:
     """Two columns of ``e.gang`` lanes, of one pair per lane."""
     x, y = (
-        _joined(e, element, [pairs[at + k] for at in range(0, e.gang, ROW) for k in half], 2)
+        concatenated(e, element, [pairs[at + k] for at in range(0, e.gang, ROW) for k in half], 2)
         for half in ((0, 1), (2, 3))
     )
     return [_paired(e, element, x, y, order) for order in ((0, 2, 4, 6), (1, 3, 5, 7))]
@@ -95,7 +97,7 @@ def _transposed_by_blocks(
     return found
 
 
-def _joined(e: Emitter, element: str, parts: Sequence[str], size: int) -> str:
+def concatenated(e: Emitter, element: str, parts: Sequence[str], size: int) -> str:
     """Vectors of ``size`` elements, a power of two of them, one behind the other."""
     while len(parts) > 1:
         parts = [

@@ -19,7 +19,7 @@ from kernelcore.codegen.llvm.memory import (
 )
 from kernelcore.codegen.simd import gather_scatter, interleaved
 from kernelcore.codegen.simd.interleaved import shuffled
-from kernelcore.codegen.simd.transpose import transposed
+from kernelcore.codegen.simd.transpose import concatenated
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.walk import array_type, element_indices
 from kernelcore.language.types import Scalar
@@ -109,28 +109,6 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
 
 
-def store_rows(e: Emitter, where: Site, values: Sequence[str]) -> None:
-    """Write elements that lie apart, whose components are adjacent: a row of them per lane.
-
-    ``where`` is the place of the first component, of which ``values`` has all.
-    """
-    with e.at(e.gang):
-        parts = [encoded(e, where.dtype, value) for value in values]
-    element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    starts, lanes = lane_addresses(e, where), interleaved.register_lanes(e.gang, where.dtype)
-    for first in range(0, len(parts), lanes):
-        columns = parts[first : first + lanes]
-        for lane in range(0, e.gang, lanes):
-            order = range(lane, lane + lanes)
-            square = [shuffled(e, element, column, e.gang, order) for column in columns]
-            square += [square[-1]] * (lanes - len(columns))
-            rows = transposed(e, element, size_bytes, square)
-            for row, start in zip(rows, starts[lane : lane + lanes], strict=True):
-                place = address_at(e, start, first * size_bytes)
-                kept = shuffled(e, element, row, lanes, range(len(columns)))
-                store_adjacent(e, where.dtype, len(columns), kept, place, None)
-
-
 def _load(e: Emitter, where: Site) -> str:
     element, count = stored_type(where.dtype), where.period * e.gang
     if not (where.is_whole and _fits_masks(e, where.dtype, count)):
@@ -153,11 +131,7 @@ def _load_by_registers(e: Emitter, where: Site, lanes: int) -> str:
         registers = [load_adjacent(e, where.dtype, lanes, start, None) for start in place]
         with e.at(lanes):
             parts.append(interleaved.component(e, element, registers, where.phase))
-    while len(parts) > 1:
-        width = e.gang // len(parts)
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [shuffled(e, element, x, width, range(2 * width), y) for x, y in pairs]
-    return parts[0]
+    return concatenated(e, element, parts, lanes)
 
 
 def _store_by_registers(e: Emitter, where: Site, values: Sequence[str], lanes: int) -> None:

@@ -1,4 +1,4 @@
-"""Elements of several components that lie apart: a gang writes them as one row per lane."""
+"""Elements of several components that lie apart: a gang accesses them as one row per lane."""
 
 # pyright: reportArgumentType=false
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen.llvm.access import LEAST_WIDE_ROW
-from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.base.host import NO_MASKS, host
+from kernelcore.codegen.analysis.component_groups import LEAST_WIDE_STORED, rows_loaded
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import assert_same_arrays, launched_in_two
@@ -81,13 +81,13 @@ def test_rows_have_the_bits_of_single_threads(count: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("least", [1, NO_MASKS])
-@pytest.mark.parametrize("count", [LEAST_WIDE_ROW - 1, LEAST_WIDE_ROW, 8, 15, 17])
+@pytest.mark.parametrize("count", [LEAST_WIDE_STORED - 1, LEAST_WIDE_STORED, 8, 15, 17])
 def test_a_lane_writes_its_row_at_once(count: int, least: int) -> None:
     func = optimize(storing(count, "float64").func)
     text = cpu.llvm_text(func, "kernel", VectorStrategy(8, least_masked_bytes=least))
     # Registers have eight; those of more than 16 components are not held as one.
     rows = [n for n in (min(count, 8), count - 8) if n > 0]
-    are_whole = LEAST_WIDE_ROW <= count <= 16
+    are_whole = LEAST_WIDE_STORED <= count <= 16
     for size in rows:
         assert (f"store <{size} x double>" in text) == are_whole
 
@@ -103,3 +103,122 @@ def test_components_that_are_apart_have_the_same_bits(count: int) -> None:
         found.append((y, z))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def loading(count: int, dtype: str, used: tuple[int, ...]) -> kc.Kernel:
+    """A kernel whose threads add up the components ``used`` of elements that lie anywhere."""
+    number = getattr(kc, dtype)
+    row = kc.types.vector(length=count, dtype=number)
+
+    @kc.kernel
+    def loads(
+        x: kc.array1d(dtype=row), at: I32, y: kc.array1d(dtype=number), z: kc.array1d(dtype=number)
+    ):
+        i = kc.tid()
+        total = number(0)
+        if at[i] >= 0:
+            element = row()
+            element = x[at[i]]
+            for k in kc.static(used):
+                total += element[k]
+        y[i] = total
+        last, place = number(0), abs(at[i])
+        for k in kc.static(used):
+            last = last * number(2) + x[place][k]
+        z[i] = last
+
+    return loads
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "used"),
+    [
+        (2, (0, 1)),
+        (3, (0, 1, 2)),
+        (3, (2, 1)),
+        (4, (3, 2, 1, 0)),
+        (5, (1, 2, 3)),
+        (9, (0, 4, 8)),
+        (9, tuple(range(9))),
+        (16, tuple(range(16))),
+        (17, tuple(range(17))),
+    ],
+)
+def test_loaded_rows_have_the_bits_of_single_threads(
+    count: int, used: tuple[int, ...], dtype: str
+) -> None:
+    func = optimize(loading(count, dtype, used).func)
+    rng = np.random.default_rng(count)
+    x = rng.integers(0, 9, (THREADS, count)).astype(dtype)
+    at = rng.integers(-THREADS + 1, THREADS, THREADS).astype(np.int32)
+    given = [x, at, np.zeros(THREADS, dtype), np.zeros(THREADS, dtype)]
+    first = 11
+    wanted = launched_in_two(func, given, THREADS, first, 1, least_masked_bytes=1, gathers=True)
+    with np.errstate(over="ignore"):
+        total = sum((x[at, k] for k in used), np.zeros(THREADS, dtype))
+    np.testing.assert_array_equal(wanted[2], np.where(at >= 0, total, np.zeros_like(total)))
+    for gang, least, gathers in product((8, 16, 32), (1, NO_MASKS), (True, False)):
+        found = launched_in_two(
+            func, given, THREADS, first, gang, least_masked_bytes=least, gathers=gathers
+        )
+        assert_same_arrays(func, wanted, found, f"gang {gang}, {least}, {gathers}")
+
+
+@kc.kernel
+def written_between(x: kc.array1d(dtype=kc.vec3), at: I32, y: kc.array1d(dtype=kc.float32)):
+    i = kc.tid()
+    k = at[i]
+    first = x[k][0]
+    x[k][1] = first + 1.0
+    y[i] = first + x[k][1] + x[k][2]
+
+
+@kc.kernel
+def few_of_many(x: kc.array1d(dtype=kc.mat33), at: I32, y: kc.array1d(dtype=kc.float32)):
+    i = kc.tid()
+    k = at[i]
+    y[i] = x[k][0, 0] + x[k][2, 2]
+
+
+@pytest.mark.parametrize("kernel", [written_between, few_of_many])
+def test_other_loads_are_made_one_by_one(kernel: kc.Kernel) -> None:
+    assert not rows_loaded(optimize(kernel.func))
+
+
+def test_what_is_written_between_loads_is_seen() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(THREADS, 3)).astype(np.float32)
+    at = rng.permutation(THREADS).astype(np.int32)
+    given = [x, at, np.zeros(THREADS, np.float32)]
+    func = optimize(written_between.func)
+    for gang in (1, 16):
+        _, _, y = launched_in_two(func, given, THREADS, 11, gang, least_masked_bytes=1)
+        np.testing.assert_array_equal(y, x[at, 0] + (x[at, 0] + np.float32(1.0)) + x[at, 2])
+
+
+@kc.kernel
+def taken(x: kc.array1d(dtype=kc.vec3), at: I32, y: kc.array1d(dtype=kc.vec3)):
+    i = kc.tid()
+    y[i] = x[at[i]]
+
+
+@kc.kernel
+def edge_lengths(x: kc.array1d(dtype=kc.vec3), a: I32, b: I32, y: kc.array1d(dtype=kc.float32)):
+    i = kc.tid()
+    y[i] = kc.length(x[a[i]] - x[b[i]])
+
+
+@kc.kernel
+def taken_numbers(x: kc.array1d(dtype=kc.float32), at: I32, y: kc.array1d(dtype=kc.float32)):
+    i = kc.tid()
+    y[i] = x[at[i]]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "runs_in_gangs"), [(taken, True), (edge_lengths, True), (taken_numbers, False)]
+)
+def test_kernels_that_scatter_rows_alone_run_in_gangs(
+    kernel: kc.Kernel, runs_in_gangs: bool
+) -> None:
+    assert (choose_strategy(optimize(kernel.func), host()).gang > 1) == runs_in_gangs
