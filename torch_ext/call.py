@@ -26,7 +26,7 @@ from kernelcore.operators import (
     warn_of_compiled,
 )
 from torch_ext import native
-from torch_ext.check import check_arguments, check_number
+from torch_ext.check import PLAIN_TENSORS, check_arguments, check_number
 from torch_ext.dtype import (
     dtype_to_torch,
     is_wide,
@@ -315,5 +315,4 @@ class Call:
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` has elements that NumPy reads."""
-    kinds = (torch.Tensor, torch.nn.Parameter)
-    return type(tensor) in kinds and not is_functorch_wrapped_tensor(tensor)
+    return type(tensor) in PLAIN_TENSORS and not is_functorch_wrapped_tensor(tensor)

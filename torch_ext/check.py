@@ -23,6 +23,8 @@ from kernelcore.operators import (
 )
 from torch_ext.dtype import dtype_to_torch
 
+# The classes of tensors that native code takes.
+PLAIN_TENSORS = torch.Tensor, torch.nn.Parameter
 # A meta tensor is a shape; nothing runs on it.
 _DEVICES = ("cpu", "cuda", "meta")
 # Integers from here on exceed every float type.

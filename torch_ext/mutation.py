@@ -12,7 +12,7 @@ import torch
 from kernelcore import Array
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import Arguments, Operation
-from torch_ext.check import argument_error
+from torch_ext.check import PLAIN_TENSORS, argument_error
 
 
 def mutating(
@@ -108,7 +108,7 @@ def repeats_elements(tensor: Any) -> bool:
 
 def share_elements(first: Any, second: Any) -> bool:
     """Whether two tensors with memory have an element in common."""
-    if not all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in (first, second)):
+    if not all(type(t) in PLAIN_TENSORS for t in (first, second)):
         return False
     if any(t.is_meta for t in (first, second)):
         return False

@@ -25,7 +25,7 @@ from kernelcore.operators import (
     warn_of_compiled,
 )
 from torch_ext import derivation, native
-from torch_ext.check import check_arguments, leading_tensor
+from torch_ext.check import PLAIN_TENSORS, check_arguments, leading_tensor
 from torch_ext.derivation import Derivation
 from torch_ext.dtype import dtype_to_torch
 
@@ -202,7 +202,7 @@ class TorchOperator:
         if _C._len_torch_dispatch_stack() or _C._are_functorch_transforms_active():
             return  # What looks like a tensor may have no memory.
         for arg in args:
-            if type(arg) in (torch.Tensor, torch.nn.Parameter) and arg.is_cuda:
+            if type(arg) in PLAIN_TENSORS and arg.is_cuda:
                 self.native.prepare(arg.device.index)
                 return
 
@@ -227,15 +227,16 @@ class TorchOperator:
         size: int,
         in_dims: Sequence[int | None],
         args: Sequence[Any],
-        call: Callable[[TorchOperator], Callable[..., Any]],
+        callable_of: Callable[[TorchOperator], Callable[..., Any]],
     ) -> Any:
         """The vmap rule: one more launch axis, an instance of the batch per index.
 
-        Results have the batch in front. ``call`` tells how to call an operator below the transform.
+        Results have the batch in front. ``callable_of`` gives what runs an operator on unwrapped
+        tensors: the public overload or the fast entry.
         """
         operation = self.operation
         if len(operation.grid) >= MAX_GRID_DIMS:
-            return self.batch_in_turn(size, in_dims, args, call(self))
+            return self.batch_in_turn(size, in_dims, args, callable_of(self))
         given = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
         for k in operation.owners():
@@ -244,7 +245,7 @@ class TorchOperator:
                 batched.add(k)
         operator, _ = self.derived(derivation.batch(tuple(sorted(batched))))
         assert operator is not None
-        return call(operator)(*given)
+        return callable_of(operator)(*given)
 
     def batch_in_turn(
         self,

@@ -25,6 +25,7 @@ from kernelcore.operators import (
     usable_splits,
 )
 from torch_ext import derivation
+from torch_ext.check import PLAIN_TENSORS
 from torch_ext.derivation import NAMESPACE
 from torch_ext.dtype import dtype_to_torch
 from torch_ext.operator import TorchOperator
@@ -255,7 +256,7 @@ _library.define(
 def run_part(operator: TorchOperator, cut: Cut, args: Sequence[Any]) -> Sequence[torch.Tensor]:
     """The results of this rank's part of a launch; in a graph, those of an opaque operator."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    if all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in tensors):
+    if all(type(t) in PLAIN_TENSORS for t in tensors):
         return RankPart(operator, cut).run(args)
     numbers = [a for a in args if not isinstance(a, torch.Tensor)]
     kinds = "".join("t" if isinstance(a, torch.Tensor) else "n" for a in args)

@@ -1,4 +1,4 @@
-"""Operators below torch.vmap."""
+"""Operators below torch.vmap: the rule for the dispatcher, and eager calls past it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 from torch._ops import OpOverload
 
 from kernelcore.operators import Scalar
-from torch_ext.check import check_number
+from torch_ext.check import PLAIN_TENSORS, check_number
 from torch_ext.operator import TorchOperator
 
 _BATCHED = _C.DispatchKeySet(_C.DispatchKey.FuncTorchBatched)
-_TENSORS = torch.Tensor, torch.nn.Parameter
 _NUMBERS = bool, int, float
 _public, _entry = attrgetter("public"), attrgetter("entry")
 
@@ -46,8 +45,12 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
     """A call of ``operator`` with tensors of a batch, past torch's dispatcher.
 
     Returns:
-        ``NotImplemented`` where the innermost transform is not vmap, or something else than vmap
-        has to see the call, or to refuse it.
+        The results; ``NotImplemented`` where the dispatcher has to take the call: the innermost
+        transform is another one, a mode or autocast is active, or the arguments are no plain
+        tensors and numbers of the right types.
+
+    Raises:
+        KernelArgumentError: A number has the wrong type or is out of range.
     """
     interpreter = _functorch.peek_interpreter_stack()
     if interpreter is None or interpreter.key() != _functorch.TransformType.Vmap:
@@ -57,9 +60,10 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
         return NotImplemented
     level = interpreter.level()
     given, in_dims = _unwrapped(args, level)
-    if all(d is None for d in in_dims) or not _suits(operator, given, in_dims):
+    if all(d is None for d in in_dims) or not _are_plain(operator, given, in_dims):
         return NotImplemented
     size = _functorch.CVmapInterpreterPtr(interpreter).batchSize()
+    # As ``temporarily_pop_interpreter_stack`` of torch, without the time of a context manager.
     left = _functorch.pop_dynamic_layer_stack()
     try:
         found = operator.batch(size, in_dims, given, _entry)
@@ -84,13 +88,12 @@ def _wrapped(found: Any, level: int) -> Any:
     return tuple(_functorch._add_batch_dim(f, 0, level) for f in found)
 
 
-def _suits(operator: TorchOperator, args: Sequence[Any], in_dims: Sequence[int | None]) -> bool:
-    """Whether each instance of a batch is what ``operator`` takes, and no subclass of a tensor.
+def _are_plain(operator: TorchOperator, args: Sequence[Any], in_dims: Sequence[int | None]) -> bool:
+    """Whether the arguments are plain tensors on one device and numbers, of the operator's types.
 
-    Raises:
-        KernelArgumentError: A number has the wrong type or is out of range.
+    Numbers are checked: the dispatcher would convert them.
     """
-    operation = operator.operation
+    operation, devices = operator.operation, set[torch.device]()
     wanted = zip(operation.operands, operator.tensor_types, strict=True)
     for k, (operand, type_) in enumerate(wanted):
         arg, dim = args[k], in_dims[k]
@@ -101,9 +104,11 @@ def _suits(operator: TorchOperator, args: Sequence[Any], in_dims: Sequence[int |
             check_number(operation, k, arg, operand.type)
             continue
         dtype, rank, components = type_
-        is_array = type(arg) in _TENSORS and arg.dtype == dtype
-        if not is_array or arg.dim() != rank + (dim is not None):
+        is_array = type(arg) in PLAIN_TENSORS and not arg.is_nested and arg.dtype == dtype
+        if not is_array or arg.layout is not torch.strided or arg.dim() != rank + (dim is not None):
             return False
+        # A batch that is not in front may stand among the components.
         if components and (dim or arg.shape[-len(components) :] != components):
             return False
-    return True
+        devices.add(arg.device)
+    return len(devices) == 1

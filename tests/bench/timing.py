@@ -130,12 +130,10 @@ def timed_within(
 
 
 def _orders(contenders: Mapping[str, Contender]) -> Iterator[list[str]]:
-    """An order for each round: who runs before a contender decides what it finds in the caches."""
-    generator = random.Random(0)
-    names = list(contenders)
+    """A random order per round: a fixed one would always leave a contender the same caches."""
+    names, generator = list(contenders), random.Random(0)
     while True:
-        generator.shuffle(names)
-        yield names
+        yield generator.sample(names, len(names))
 
 
 def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:

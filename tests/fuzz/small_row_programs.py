@@ -92,7 +92,7 @@ class SmallRowProgram:
             self.statement(depth)
 
     def row(self, depth: int, name: str) -> None:
-        """Writes to all elements of a row, in any order, mostly some of them twice."""
+        """Writes to all elements of a row, in any order; unless it is plain, one of them twice."""
         places = list(product(*map(range, self.named[name])))
         is_plain = name == "apart" and self.rng.random() < 0.7
         if not is_plain:

@@ -21,7 +21,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd import cost_model
-from kernelcore.codegen.simd.gang_work import accesses_of_rows
+from kernelcore.codegen.simd.gang_work import scattered_rows
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.op import OpKind
@@ -159,7 +159,7 @@ def features(seed: int) -> set[str]:
             found |= {"reversed"} if min(steps) < 0 else set()
             found |= {"transposed"} if steps != sorted(steps, reverse=True) else set()
             found |= {"dense" if array.flags.c_contiguous else "strided"}
-    for at in accesses_of_rows(func, lane_strides(func)):
+    for at in scattered_rows(func, lane_strides(func)):
         found.add("row apart, " + at.op.kind.name.lower())
     op = kernel_operation(kernel, **form_checks.operator_options(program, kernel))
     if without_zeros(op.func, op.bindings, op.like, op.results, op.grid)[1] != op.bindings:

@@ -15,7 +15,7 @@ from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.simd.gang_work import accesses_of_rows
+from kernelcore.codegen.simd.gang_work import scattered_rows
 from kernelcore.codegen.simd.strategy import has_vector_form
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
@@ -68,7 +68,7 @@ def test_rows_as_elements_have_the_bits_of_others(shard: int) -> None:
         rng, form = np.random.default_rng(number), (FITTING, LONGER, FORTRAN, FITTING)[number % 4]
         args = program.arguments(rng, form)
         cases = [(optimize(kernel.func), args)]
-        # With one index, gangs make other additions to the cotangents together in each form.
+        # Where loads share an index, the two forms group the additions of adjoints in other ways.
         adjoint = None if program.has_one_index else adjoint_of(kernel)
         if adjoint is not None:
             names = [f"{start}{p.name}" for start in ("", "ct_") for p in kernel.func.params]
@@ -78,7 +78,7 @@ def test_rows_as_elements_have_the_bits_of_others(shard: int) -> None:
             other = verify(rows_as_elements(func))
             changed += other is not func
             grouped += has_vector_form(func) and bool(whole_elements(other))
-            apart.update(e.op.kind for e in accesses_of_rows(other, lane_strides(other)))
+            apart.update(e.op.kind for e in scattered_rows(other, lane_strides(other)))
             # Several additions to what threads share have the order of gangs.
             forms = [form_of(e) for e in walk_eqns(func.body) if e.op.kind is OpKind.ATOMIC_ADD]
             alone = all(form is AddForm.OWNED for form in forms)

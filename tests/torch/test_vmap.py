@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError
 from tests.helpers.vectorised.case import F32
 from torch_ext import torch_op
+from torch_ext.vmap import batched_call
 
 VEC3 = kc.array1d[kc.vec3]
 
@@ -31,6 +33,15 @@ def scaled(x: F32, n: kc.int32, y: F32):
 def lengths(x: VEC3, y: F32):
     i = kc.tid()
     y[i] = kc.length(x[i])
+
+
+@kc.kernel
+def kernel_of_two(x: F32, w: F32, y: F32):
+    i = kc.tid()
+    y[i] = x[i] + w[i + 1]
+
+
+added = torch_op(kernel_of_two)
 
 
 def points(*shape: int) -> torch.Tensor:
@@ -102,3 +113,52 @@ def test_subclasses_take_part() -> None:
     x = points(3, 5).as_subclass(Marked)
     found = torch.vmap(scaled, (0, None))(x, 2)
     torch.testing.assert_close(torch.Tensor(found), 2.0 * points(3, 5).sin())
+
+
+@pytest.fixture(name="passed")
+def _passed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For every call in Python whether it passed the dispatcher by."""
+    found: list[bool] = []
+
+    def recording(operator: Any, args: Any) -> Any:
+        result = batched_call(operator, args)
+        found.append(result is not NotImplemented)
+        return result
+
+    monkeypatch.setattr("torch_ext.call.batched_call", recording)
+    return found
+
+
+def test_plain_calls_pass_the_dispatcher_by(passed: list[bool]) -> None:
+    call = torch.vmap(scaled, (0, None))
+    call(points(3, 5), 2)
+    call(points(3, 5).requires_grad_(), 2)
+    torch.vmap(lengths)(points(4, 2, 3))
+    assert passed == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.func.grad(lambda x: torch.vmap(scaled, (0, None))(x, 2).sum())(points(3, 5)),
+        lambda: torch.vmap(torch.func.grad(lambda x: scaled(x, 2).sum()))(points(3, 5)),
+    ],
+)
+def test_gradients_inside_and_outside(call: Callable[[], torch.Tensor]) -> None:
+    torch.testing.assert_close(call(), 2.0 * points(3, 5).cos())
+
+
+def test_sparse_tensors_are_refused() -> None:
+    with pytest.raises((KernelArgumentError, RuntimeError)):
+        torch.vmap(scaled, (0, None))(points(3, 5).to_sparse(), 2)
+    assert not torch._C._are_functorch_transforms_active()
+
+
+def test_errors_of_a_launch_leave_no_transform(passed: list[bool]) -> None:
+    refused = torch_op(kernel_of_two, output_dims=lambda x, w: (x[0] - w[0] - 9,))
+    with pytest.raises(KernelArgumentError):
+        torch.vmap(refused)(points(3, 5), points(3, 6))
+    assert passed == [True]
+    assert not torch._C._are_functorch_transforms_active()
+    found = torch.vmap(added)(points(3, 5), points(3, 6))
+    torch.testing.assert_close(found, points(3, 5) + points(3, 6)[:, 1:])

@@ -17,16 +17,14 @@ from kernelcore.ir.walk import (
     walk_regions,
 )
 from kernelcore.passes.access.accumulation_plan import form_of
-from kernelcore.passes.access.effects import AccessMap
 
 # The accesses of one element, by each of them.
 ComponentGroups = Mapping[Eqn, tuple[Eqn, ...]]
 
 # Elements of at most this many components are loaded whole and sorted by shuffles.
 MAX_INTERLEAVED = 16
-# From so many components on, elements are written as rows; the second is for numbers of 64 bits,
-# of which processors shuffle half as many at once (docs/decisions/292).
-LEAST_STORED, LEAST_WIDE_STORED = 2, 6
+# Elements of 64-bit numbers with fewer components gain nothing as rows (docs/decisions/292).
+LEAST_WIDE_STORED = 6
 # A thread may end there.
 _MAY_END = MESSAGES | {OpKind.WHILE}
 # Runs of fewer additions are made one by one: half of a register stays empty.
@@ -41,6 +39,13 @@ def component_of(eqn: Eqn) -> int | None:
         if not (isinstance(index, Const) and 0 <= index.value < extent):
             return None
         number = number * extent + int(index.value)
+    return number
+
+
+def component_number(eqn: Eqn) -> int:
+    """The number of the component that ``eqn`` accesses, which is known."""
+    number = component_of(eqn)
+    assert number is not None
     return number
 
 
@@ -59,30 +64,54 @@ def component_groups(body: Region, kind: OpKind) -> ComponentGroups:
     return found
 
 
-def rows_loaded(func: Func) -> dict[Eqn, Sequence[Eqn]]:
-    """The loads that take most components of one element, which nothing writes, by each of them."""
-    accesses = AccessMap(func)
-    found: dict[Eqn, Sequence[Eqn]] = {}
-    for eqn, unit in component_groups(func.body, OpKind.LOAD).items():
-        if len(unit) == 1 or not 1 < _count(eqn) <= MAX_INTERLEAVED:
-            continue
-        numbers = {component_of(part) or 0 for part in unit}
-        is_most = 2 * len(numbers) > max(numbers) - min(numbers)
-        if is_most and not accesses.has(eqn.inputs[0], *WRITES):
-            found[eqn] = unit
-    return found
+def rows_apart(func: Func) -> dict[Eqn, Sequence[Eqn]]:
+    """The accesses that gangs make together as rows of elements that lie apart, by each of them.
+
+    Loads of one element, if they name at least half of the components from the lowest to the
+    highest that they name, and stores to all components of one.
+    """
+    loads = (unit for region in walk_regions(func.body) for unit in _loaded_together(region))
+    stores = (
+        unit
+        for region in walk_regions(func.body)
+        for unit in _stored_together(region)
+        if _writes_all(unit) and is_stored_as_row(unit[0])
+    )
+    units = (*filter(_is_mostly_named, loads), *stores)
+    return {eqn: unit for unit in units for eqn in unit}
 
 
-def rows_stored(func: Func) -> dict[Eqn, Sequence[Eqn]]:
-    """The stores to elements that are written as rows where they lie apart, by each of them."""
-    units = whole_elements(func).items()
-    return {e: unit for e, unit in units if e.op.kind is OpKind.STORE and is_stored_as_row(e)}
+def _loaded_together(region: Region) -> Iterator[Sequence[Eqn]]:
+    """Loads of known components of one element, with no store between them.
+
+    A store to another array ends them, too: arrays may share memory.
+    """
+    units: dict[object, list[Eqn]] = {}
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.LOAD:
+            if _is_component(eqn):
+                units.setdefault(_element(eqn), []).append(eqn)
+        elif any(_may_store(part) for part in (eqn, *eqns_inside(eqn))):
+            yield from units.values()
+            units.clear()
+    yield from units.values()
+
+
+def _may_store(eqn: Eqn) -> bool:
+    """Whether ``eqn`` may write to any array: launches see to it that some additions do not."""
+    if eqn.op.kind is OpKind.ATOMIC_ADD:
+        return form_of(eqn) not in (AddForm.SHARED, AddForm.PARTIAL)
+    return eqn.op.kind in WRITES or eqn.op.kind is OpKind.SNIPPET
+
+
+def _is_mostly_named(unit: Sequence[Eqn]) -> bool:
+    numbers = {component_number(eqn) for eqn in unit}
+    return len(numbers) > 1 and 2 * len(numbers) > max(numbers) - min(numbers)
 
 
 def is_stored_as_row(eqn: Eqn) -> bool:
-    """Whether elements that lie apart are written as rows; ``eqn`` writes one of the components."""
-    is_wide = array_type(eqn).dtype.size_bytes > 4
-    return _count(eqn) >= (LEAST_WIDE_STORED if is_wide else LEAST_STORED)
+    """Whether the element that ``eqn`` writes to has components enough to be written as a row."""
+    return array_type(eqn).dtype.size_bytes <= 4 or _count(eqn) >= LEAST_WIDE_STORED
 
 
 def adjacent_sums(func: Func) -> ComponentGroups:
@@ -147,9 +176,14 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
     found: dict[Eqn, Sequence[Eqn]] = {}
     for region in walk_regions(func.body):
         for run in (*_stored_together(region), *_added_together(region, used)):
-            if len({component_of(eqn) for eqn in run}) == prod(array_type(run[0]).components):
+            if _writes_all(run):
                 found.update((eqn, tuple(run)) for eqn in run)
     return found
+
+
+def _writes_all(run: Sequence[Eqn]) -> bool:
+    """Whether the writes ``run`` to one element write every component."""
+    return len({component_of(eqn) for eqn in run}) == _count(run[0])
 
 
 def _stored_together(region: Region) -> Iterator[Sequence[Eqn]]:
@@ -197,7 +231,7 @@ def _added_together(region: Region, used: set[Atom]) -> Iterator[Sequence[Eqn]]:
 
 
 def _is_component(eqn: Eqn) -> bool:
-    """Whether ``eqn`` writes a known component, which may be written with the others."""
+    """Whether ``eqn`` accesses a known component, which may be accessed with the others."""
     return 1 < _count(eqn) <= MAX_INTERLEAVED and component_of(eqn) is not None
 
 
@@ -207,5 +241,5 @@ def _count(eqn: Eqn) -> int:
 
 
 def _element(eqn: Eqn) -> tuple[Atom, ...]:
-    """The array that ``eqn`` writes, and the indices of the element."""
+    """The array that ``eqn`` accesses, and the indices of the element."""
     return eqn.inputs[: 1 + array_type(eqn).outer_ndim]

@@ -11,13 +11,9 @@ from functools import lru_cache
 from math import prod
 
 from kernelcore.base.dataclass import replace
-from kernelcore.codegen.analysis.component_groups import (
-    MAX_INTERLEAVED,
-    rows_loaded,
-    rows_stored,
-)
+from kernelcore.codegen.analysis.component_groups import MAX_INTERLEAVED, rows_apart
 from kernelcore.codegen.analysis.uniformity import lane_strides, stride_of
-from kernelcore.ir.core import Atom, Func
+from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import ACCESSES
 from kernelcore.ir.walk import array_type, element_indices, walk_eqns
 from kernelcore.language.types import ArrayType
@@ -26,8 +22,8 @@ from kernelcore.passes.access.named_rows import are_within, named_places, with_t
 
 @lru_cache(maxsize=4)
 def rows_as_elements(func: Func) -> Func:
-    """``func`` with arrays of vectors in place of those of small rows that lanes access apart."""
-    types: dict[Atom, ArrayType] = {}
+    """``func`` with arrays of vectors in place of small rows that a gang accesses as a whole."""
+    types: dict[Var, ArrayType] = {}
     for param, places in named_places(func).items():
         type_ = param.type
         assert isinstance(type_, ArrayType)
@@ -36,14 +32,14 @@ def rows_as_elements(func: Func) -> Func:
     if not types:
         return func
     every = with_types(func, types)
-    gaining = _gaining(every)
+    whole = _accessed_whole(every)
     found = zip(func.params, every.params, strict=True)
-    return with_types(func, {p: types[p] for p, other in found if p in types and other in gaining})
+    return with_types(func, {p: types[p] for p, other in found if p in types and other in whole})
 
 
-def _gaining(func: Func) -> set[Atom]:
-    """The arrays of ``func`` whose elements lanes access apart: next to each other, or as rows."""
-    strides, rows = lane_strides(func), rows_loaded(func) | rows_stored(func)
+def _accessed_whole(func: Func) -> set[Atom]:
+    """The arrays whose elements a gang accesses whole: neighbouring ones, or a row per lane."""
+    strides, rows = lane_strides(func), rows_apart(func)
     found: set[Atom] = set()
     for eqn in walk_eqns(func.body):
         if eqn.op.kind in ACCESSES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcore.codegen.analysis.component_groups import component_of
+from kernelcore.codegen.analysis.component_groups import component_number
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.element_add import summed
@@ -26,12 +26,13 @@ def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
 
 def _load(e: Emitter, eqn: Eqn) -> str:
     """An element per lane; the first load of one that lies apart loads its other components."""
-    unit = e.facts.loads.get(eqn, (eqn,))
+    unit = e.facts.rows.get(eqn, (eqn,))
     if eqn is not unit[0] and eqn in e.component_groups:
         return e.component_groups[eqn]
     where = vector_access.site(e, eqn)
     if eqn is unit[0]:
-        for part in unit:  # Other code of the kernel may have loaded them.
+        # Another body of the kernel may have loaded them.
+        for part in unit:
             e.component_groups.pop(part, None)
         if len(unit) > 1 and rows_apart.can_load(e, where, eqn):
             e.component_groups.update(rows_apart.load(e, unit))
@@ -76,7 +77,7 @@ def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
         return ["poison"]
     by_component: dict[int, list[Eqn]] = {}
     for part in element:
-        by_component.setdefault(_place(part) if len(element) > 1 else 0, []).append(part)
+        by_component.setdefault(component_number(part) if len(element) > 1 else 0, []).append(part)
     parts = [by_component[number] for number in sorted(by_component)]
     sites = [vector_access.site(e, same[0]) for same in parts]
     olds = [vector_access.load(e, where) for where in sites]
@@ -93,9 +94,9 @@ def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
 def _store_parts(
     e: Emitter, first: Eqn, sites: Sequence[vector_access.Site], values: Sequence[str]
 ) -> None:
-    """Write one component, or all components of elements, together where they are adjacent.
+    """Write one component, or all components of one element per lane, as a whole where possible.
 
-    ``first`` writes the first of them.
+    ``first`` writes the first component.
     """
     if len(sites) > 1 and sites[0].period == len(sites):
         vector_access.store_elements(e, sites[0], values)
@@ -107,12 +108,5 @@ def _store_parts(
         vector_access.store(e, where, value)
 
 
-def _place(eqn: Eqn) -> int:
-    """The number of the component that ``eqn`` writes."""
-    number = component_of(eqn)
-    assert number is not None
-    return number
-
-
 def _by_component(element: Sequence[Eqn]) -> list[Eqn]:
-    return sorted(element, key=_place) if len(element) > 1 else list(element)
+    return sorted(element, key=component_number) if len(element) > 1 else list(element)

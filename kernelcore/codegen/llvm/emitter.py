@@ -55,7 +55,7 @@ class Facts:
         assertions: The number of every ASSERT.
         members: The shared stack, and the place in its records, of every stack.
         elements: The writes that together write one element, by each of them (``access.py``).
-        loads: The loads of one element that gangs may make together, by each of them.
+        rows: The accesses of one element that gangs may make as a row, by each of them.
         adjacent_sums: The additions to adjacent elements that gangs may make together, by each.
         first_accesses: Accesses before which memory is prefetched.
         least_masked_bytes: The smallest elements that the processor accesses under masks.
@@ -70,7 +70,7 @@ class Facts:
     assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])
     members: Mapping[Atom, Member] = field(default_factory=dict[Atom, Member])
     elements: Mapping[Eqn, Sequence[Eqn]] = field(default_factory=dict[Eqn, Sequence[Eqn]])
-    loads: Mapping[Eqn, Sequence[Eqn]] = field(default_factory=dict[Eqn, Sequence[Eqn]])
+    rows: Mapping[Eqn, Sequence[Eqn]] = field(default_factory=dict[Eqn, Sequence[Eqn]])
     adjacent_sums: ComponentGroups = field(default_factory=dict[Eqn, tuple[Eqn, ...]])
     first_accesses: frozenset[Eqn] = frozenset()
     least_masked_bytes: int = 1

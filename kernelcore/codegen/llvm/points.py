@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import (
     adjacent_sums,
-    rows_loaded,
+    rows_apart,
     whole_elements,
 )
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
@@ -209,7 +209,7 @@ def with_facts_of_gangs(func: Func, facts: Facts) -> Facts:
         facts,
         gathers=facts.gathers and not has_loops,
         elements=whole_elements(func),
-        loads=rows_loaded(func),
+        rows=rows_apart(func),
         adjacent_sums=adjacent_sums(func),
         first_accesses=first_accesses(func) | first_in_rows(func),
     )

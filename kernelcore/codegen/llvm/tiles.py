@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.codegen.analysis.component_groups import whole_elements
+from kernelcore.codegen.analysis.component_groups import rows_apart, whole_elements
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, Panel, panel_loads
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
@@ -46,7 +46,8 @@ class _Rows:
 
     def body(self, e: Emitter, packed: _Packed) -> Body:
         """What emits it for ``packed`` arrays."""
-        facts = replace(e.facts, elements=whole_elements(self.func))
+        whole, rows = whole_elements(self.func), rows_apart(self.func)
+        facts = replace(e.facts, elements=whole, rows=rows)
         plan = Accumulation(self.func)
 
         def emit() -> None:

@@ -16,7 +16,7 @@ from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.reduction.element_add import add_alone
 from kernelcore.codegen.simd import gather_scatter
-from kernelcore.codegen.simd.interleaved import shuffled
+from kernelcore.codegen.simd.interleaved import resized
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.codegen.simd.transpose import ROW, columns_of, columns_of_pairs, rows_of
 from kernelcore.ir.core import Atom, Const, Eqn
@@ -69,7 +69,7 @@ def _add_rows(e: Emitter, unit: Sequence[Eqn]) -> None:
     rows = rows_of(e, ty, [named.get(at, nothing) for at in range(count)])
     for address, row in zip(addresses, rows, strict=True):
         with e.at(count):
-            add_alone(e, dtype, address, _resized(e, ty, row, ROW, count))
+            add_alone(e, dtype, address, resized(e, ty, row, ROW, count))
 
 
 def _add_components(e: Emitter, unit: Sequence[Eqn]) -> None:
@@ -147,9 +147,3 @@ def _in_lane(e: Emitter, index: Atom, lane: int) -> str:
 def _extended(e: Emitter, dtype: Scalar, value: str) -> str:
     extend = "zext" if dtype.kind == "uint" else "sext"
     return value if dtype.bits == 64 else e.op(f"{extend} {LLVM_TYPES[dtype.name]} {value} to i64")
-
-
-def _resized(e: Emitter, element: str, value: str, count: int, wanted: int) -> str:
-    """The first ``wanted`` of ``count`` elements, or these and others that mean nothing."""
-    order = [k if k < count else -1 for k in range(wanted)]
-    return value if count == wanted else shuffled(e, element, value, count, order)

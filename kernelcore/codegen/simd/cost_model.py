@@ -31,7 +31,6 @@ from kernelcore.codegen.reduction.element_add import MAX_LANES
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.gang_work import (
     Work,
-    accesses_of_rows,
     body_of,
     innermost_bodies,
     innermost_loops,
@@ -39,6 +38,7 @@ from kernelcore.codegen.simd.gang_work import (
     is_mostly_64_bit,
     moving_axes,
     scattered_accesses,
+    scattered_rows,
     work_in,
 )
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
@@ -171,13 +171,15 @@ def _registers(
 ) -> int:
     """Registers per value, so that the processor has independent work while it waits.
 
-    Kernels with little work have ``few``.
+    Kernels with little work have ``few``, those that access rows of components lane by lane one
+    (docs/decisions/292).
     """
-    eqns, rows = list(walk_eqns(func.body)), accesses_of_rows(func, strides)
+    eqns = list(walk_eqns(func.body))
     whole = work_in(eqns, strides, scattered)
     if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
     innermost = [e for part in bodies or [eqns] for e in part]
+    rows = scattered_rows(func, strides)
     if any(e in rows for e in innermost):
         return 1
     if any(is_component_group(e, strides) for e in innermost):

@@ -5,7 +5,7 @@ docs/decisions/005 has the figure behind each constant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from kernelcore.base.dataclass import dataclass
@@ -13,8 +13,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import (
     MAX_INTERLEAVED,
     component_of,
-    rows_loaded,
-    rows_stored,
+    rows_apart,
 )
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
@@ -28,6 +27,8 @@ from kernelcore.ir.walk import array_type, element_indices, eqns_inside, walk_eq
 # loop of a thread, and outside of loops.
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
+# The scattered accesses that a row of components counts as.
+ACCESSES_PER_ROW = 2
 # A conversion of a float to an integer, which saturates.
 TO_INTEGER = 4
 
@@ -85,25 +86,20 @@ def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -
 def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
     """The accesses of ``func`` that a gang makes element by element.
 
-    Of a row of components, which a gang accesses lane by lane, two count; none do where a
-    kernel without loops scatters nothing else: gangs gain with the least arithmetic then.
+    Those of a row of components count as ``ACCESSES_PER_ROW``. If a kernel without loops scatters
+    rows alone, none count: such gangs gain with any arithmetic (docs/decisions/292).
     """
     in_blocks = accesses_in_blocks(blocked_loops(func, strides))
-    found = (e for e in walk_eqns(func.body) if e not in in_blocks)
-    apart = [e for e in found if _is_scattered(e, strides)]
-    rows = _rows(func)
-    if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in func.body.eqns):
+    eqns, rows = list(walk_eqns(func.body)), rows_apart(func)
+    apart = [e for e in eqns if e not in in_blocks and _is_scattered(e, strides)]
+    if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in eqns):
         return frozenset()
-    return frozenset(e for e in apart if e not in rows or e in rows[e][:2])
+    return frozenset(e for e in apart if e not in rows or e in rows[e][:ACCESSES_PER_ROW])
 
 
-def accesses_of_rows(func: Func, strides: Strides) -> frozenset[Eqn]:
-    """The accesses of components of elements that lie apart, and that a gang accesses as rows."""
-    return frozenset(e for e in _rows(func) if _is_scattered(e, strides))
-
-
-def _rows(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
-    return rows_loaded(func) | rows_stored(func)
+def scattered_rows(func: Func, strides: Strides) -> frozenset[Eqn]:
+    """The accesses that a gang makes as one row of components per lane."""
+    return frozenset(e for e in rows_apart(func) if _is_scattered(e, strides))
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:

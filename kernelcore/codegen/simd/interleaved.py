@@ -69,3 +69,9 @@ def shuffled(
     wide = f"<{count} x {element}>"
     texts = ", ".join("i32 poison" if k < 0 else f"i32 {k}" for k in order)
     return e.op(f"shufflevector {wide} {x}, {wide} {y}, <{len(order)} x i32> <{texts}>")
+
+
+def resized(e: Emitter, element: str, value: str, count: int, wanted: int) -> str:
+    """The first ``wanted`` of ``count`` elements, or these and others that mean nothing."""
+    order = [k if k < count else -1 for k in range(wanted)]
+    return value if count == wanted else shuffled(e, element, value, count, order)

@@ -12,11 +12,15 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, host
-from kernelcore.codegen.analysis.component_groups import LEAST_WIDE_STORED, rows_loaded
+from kernelcore.codegen.analysis.component_groups import (
+    LEAST_WIDE_STORED,
+    MAX_INTERLEAVED,
+    rows_apart,
+)
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
-from tests.helpers.kernel_harness import assert_same_arrays, launched_in_two
+from tests.helpers.kernel_harness import assert_same_arrays, launch, launched_in_two, unoptimised
 from tests.helpers.vectorised.case import I32
 
 THREADS = 37
@@ -85,9 +89,9 @@ def test_rows_have_the_bits_of_single_threads(count: int, dtype: str) -> None:
 def test_a_lane_writes_its_row_at_once(count: int, least: int) -> None:
     func = optimize(storing(count, "float64").func)
     text = cpu.llvm_text(func, "kernel", VectorStrategy(8, least_masked_bytes=least))
-    # Registers have eight; those of more than 16 components are not held as one.
-    rows = [n for n in (min(count, 8), count - 8) if n > 0]
-    are_whole = LEAST_WIDE_STORED <= count <= 16
+    # What registers of eight numbers hold.
+    rows = [min(8, count - first) for first in range(0, count, 8)]
+    are_whole = LEAST_WIDE_STORED <= count <= MAX_INTERLEAVED
     for size in rows:
         assert (f"store <{size} x double>" in text) == are_whole
 
@@ -181,20 +185,74 @@ def few_of_many(x: kc.array1d(dtype=kc.mat33), at: I32, y: kc.array1d(dtype=kc.f
     y[i] = x[k][0, 0] + x[k][2, 2]
 
 
-@pytest.mark.parametrize("kernel", [written_between, few_of_many])
+@kc.kernel
+def other_written_between(
+    x: kc.array1d(dtype=kc.vec3),
+    at: I32,
+    z: kc.array1d(dtype=kc.vec3),
+    y: kc.array1d(dtype=kc.float32),
+):
+    i = kc.tid()
+    k = at[i]
+    first = x[k][0]
+    z[k][1] = first + 1.0
+    y[i] = first + x[k][1] * x[k][2]
+
+
+@kc.kernel
+def one_twice(x: kc.array1d(dtype=kc.mat33), at: I32, y: kc.array1d(dtype=kc.float32)):
+    i = kc.tid()
+    k = at[i]
+    y[i] = x[k][1, 1] * x[k][1, 1]
+
+
+@pytest.mark.parametrize("kernel", [few_of_many, one_twice])
 def test_other_loads_are_made_one_by_one(kernel: kc.Kernel) -> None:
-    assert not rows_loaded(optimize(kernel.func))
+    assert not rows_apart(optimize(kernel.func))
 
 
-def test_what_is_written_between_loads_is_seen() -> None:
+@pytest.mark.parametrize("kernel", [written_between, other_written_between])
+@pytest.mark.parametrize("gang", [1, 16])
+def test_what_is_written_between_loads_is_seen(kernel: kc.Kernel, gang: int) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(THREADS, 3)).astype(np.float32)
-    at = rng.permutation(THREADS).astype(np.int32)
-    given = [x, at, np.zeros(THREADS, np.float32)]
-    func = optimize(written_between.func)
-    for gang in (1, 16):
-        _, _, y = launched_in_two(func, given, THREADS, 11, gang, least_masked_bytes=1)
-        np.testing.assert_array_equal(y, x[at, 0] + (x[at, 0] + np.float32(1.0)) + x[at, 2])
+    at, y = rng.permutation(THREADS).astype(np.int32), np.zeros(THREADS, np.float32)
+    found = x.copy()
+    # The second kernel gets one array twice.
+    given = [found, at, y] if kernel is written_between else [found, at, found, y]
+    with unoptimised():
+        launch(optimize(kernel.func), given, THREADS, None, gang)
+    new = x[at, 0] + np.float32(1.0)
+    wanted = x[at, 0] + new + x[at, 2] if kernel is written_between else x[at, 0] + new * x[at, 2]
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_lane_loads_its_row_at_once(dtype: str) -> None:
+    func = optimize(loading(3, dtype, (0, 1, 2)).func)
+    number = {"float32": "float", "float64": "double"}[dtype]
+    assert f"load <3 x {number}>" in cpu.llvm_text(func, "kernel", VectorStrategy(8))
+
+
+@kc.kernel
+def added_apart(
+    x: kc.array1d(dtype=kc.vec3), y: kc.array2d(dtype=kc.vec3), z: kc.array1d(dtype=kc.float32)
+):
+    i = kc.tid()
+    kc.atomic_add(y, i, 1, x[i])
+    kc.atomic_add(y, i, 1, 2.0 * x[i])
+    z[i] = x[i][0]
+
+
+def test_additions_to_elements_that_lie_apart() -> None:
+    rng = np.random.default_rng(1)
+    x, y = (rng.normal(size=s).astype(np.float32) for s in ((THREADS, 3), (THREADS, 2, 3)))
+    func = optimize(added_apart.func)
+    given = [x, y, np.zeros(THREADS, np.float32)]
+    for gang in (1, 8, 16, 32):
+        _, found, _ = launched_in_two(func, given, THREADS, 11, gang, least_masked_bytes=1)
+        np.testing.assert_array_equal(found[:, 0], y[:, 0])
+        np.testing.assert_array_equal(found[:, 1], (y[:, 1] + x) + np.float32(2.0) * x)
 
 
 @kc.kernel
@@ -215,8 +273,17 @@ def taken_numbers(x: kc.array1d(dtype=kc.float32), at: I32, y: kc.array1d(dtype=
     y[i] = x[at[i]]
 
 
+@kc.kernel
+def taken_in_a_loop(x: kc.array1d(dtype=kc.vec3), at: I32, n: I32, y: kc.array1d(dtype=kc.vec3)):
+    i = kc.tid()
+    if at[i] >= 0:
+        for _ in range(n[i]):
+            y[i] += x[at[i]]
+
+
 @pytest.mark.parametrize(
-    ("kernel", "runs_in_gangs"), [(taken, True), (edge_lengths, True), (taken_numbers, False)]
+    ("kernel", "runs_in_gangs"),
+    [(taken, True), (edge_lengths, True), (taken_numbers, False), (taken_in_a_loop, False)],
 )
 def test_kernels_that_scatter_rows_alone_run_in_gangs(
     kernel: kc.Kernel, runs_in_gangs: bool

@@ -108,7 +108,7 @@ def types_of(func: Func) -> dict[str, tuple[int, ...]]:
         (turned, (3,)),
         (grey, (3,)),
         (turned_by, (3, 2)),
-        # Lanes access the same row of every matrix, which are not adjacent: each loads its own.
+        # Lanes access one row of every matrix, which are not adjacent: each lane loads its own.
         (first_rows, (2,)),
         (diagonal, ()),
         # The place of an element has to be known, and what is before it named.
