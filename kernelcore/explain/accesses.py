@@ -60,6 +60,7 @@ def accesses(
     strides: Mapping[Eqn, Strides],
     in_blocks: Collection[Eqn] = (),
     middle: Func | None = None,
+    rows: Collection[Eqn] = (),
 ) -> Iterator[Access]:
     """The accesses of ``func`` in program order, the same ones of one place once.
 
@@ -69,6 +70,7 @@ def accesses(
             lane.
         in_blocks: The accesses that are made for several iterations of a loop at once.
         middle: The kernel for the middle of rows, if that has code of its own.
+        rows: The accesses of components that lanes make together where elements lie apart.
     """
     apart = None if middle is None else _apart(middle)
     seen = set[tuple[SrcLoc | None, str, str, str]]()
@@ -76,6 +78,9 @@ def accesses(
         if eqn.op.kind not in ACCESSES:
             continue
         found = _access(eqn, strides.get(eqn), is_in_block=eqn in in_blocks)
+        if eqn in rows and found.is_scattered:
+            count = prod(array_type(eqn).components)
+            found = replace(found, how=f"an element of {count} components per lane, transposed")
         if apart is not None and found.is_scattered and _key(found) not in apart:
             found = replace(found, how=f"{found.how}; in the middle of a row, adjacent elements")
         # Components of one element are one access of the source.

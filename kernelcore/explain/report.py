@@ -13,6 +13,7 @@ import numpy as np
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
+from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
@@ -230,6 +231,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     middle = None if bodies.middle is None else bodies.middle.func
     along = lane_strides_of(func, strategy)
     work = work_of(func, flat)
+    rows = rows_apart(func) if strategy.gang > 1 else ()
     measured = None if flat is None or shape is None else _measure(chosen, flat, shape, work.counts)
     source = read_source(chosen.pyfunc)
     lines = source.text.rstrip("\n").split("\n")
@@ -242,7 +244,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         strategy,
         _reason(func, strategy, source),
         bodies,
-        tuple(accesses(func, along, _in_blocks(func, strategy), middle)),
+        tuple(accesses(func, along, _in_blocks(func, strategy), middle, rows)),
         tuple(loops(func, strategy, work.trips)),
         _fusable(chosen.func),
         work,

@@ -50,6 +50,20 @@ def test_rows_that_are_named_by_constants_are_adjacent() -> None:
     assert found["x"] == "adjacent rows of 2 elements, which are sorted into registers"
 
 
+@kc.kernel
+def edge_lengths(
+    x: kc.array[kc.vec3], a: kc.array[kc.int32], b: kc.array[kc.int32], y: kc.array[float]
+):
+    i = kc.tid()
+    y[i] = kc.length(x[a[i]] - x[b[i]])
+
+
+def test_elements_that_lie_apart_are_rows() -> None:
+    (x,) = (a for a in kc.explain(edge_lengths).accesses if a.array == "x")
+    assert x.how == "an element of 3 components per lane, transposed"
+    assert x.is_scattered
+
+
 def test_the_remainder_of_short_rows_is_under_a_mask() -> None:
     found = kc.explain(column_sums)
     assert found.bodies.has_tail == (host().least_masked_bytes <= 4)
