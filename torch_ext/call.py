@@ -296,12 +296,12 @@ class Call:
         return self.numbers, given
 
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
-        found = batched_call(operator, args)
-        if found is not NotImplemented:
-            return found
         add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
             check_arguments(self.operation, operator.tensor_values, args)
+            found = batched_call(operator, args)
+            if found is not NotImplemented:
+                return found
         operator.prepare(args)
         return operator.public(*args)
 

@@ -19,7 +19,6 @@ from kernelcore.operators import (
     MAX_GRID_DIMS,
     Fuse,
     Operation,
-    as_array,
     cached_property,
     evaluate,
     warn_of_compiled,
@@ -108,15 +107,6 @@ class TorchOperator:
 
     def __repr__(self) -> str:
         return f"<torch operator {self.qualname}>"
-
-    @cached_property
-    def tensor_types(self) -> tuple[tuple[torch.dtype, int, tuple[int, ...]] | None, ...]:
-        """Per operand that is a tensor its dtype, rank and components; None for numbers."""
-        types = (
-            None if o.is_number(self.tensor_values) else as_array(o.type)
-            for o in self.operation.operands
-        )
-        return tuple(t and (dtype_to_torch(t.dtype), t.ndim, t.components) for t in types)
 
     @property
     def inner_qualname(self) -> str:

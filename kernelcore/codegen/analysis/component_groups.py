@@ -70,15 +70,13 @@ def rows_apart(func: Func) -> dict[Eqn, Sequence[Eqn]]:
     Loads of one element, if they name at least half of the components from the lowest to the
     highest that they name, and stores to all components of one.
     """
-    loads = (unit for region in walk_regions(func.body) for unit in _loaded_together(region))
-    stores = (
-        unit
-        for region in walk_regions(func.body)
-        for unit in _stored_together(region)
-        if _writes_all(unit) and is_stored_as_row(unit[0])
-    )
-    units = (*filter(_is_mostly_named, loads), *stores)
-    return {eqn: unit for unit in units for eqn in unit}
+    found: dict[Eqn, Sequence[Eqn]] = {}
+    for region in walk_regions(func.body):
+        loads = filter(_is_mostly_named, _loaded_together(region))
+        stores = filter(_writes_all, _stored_together(region))
+        for unit in (*loads, *filter(lambda run: is_stored_as_row(run[0]), stores)):
+            found.update(dict.fromkeys(unit, unit))
+    return found
 
 
 def _loaded_together(region: Region) -> Iterator[Sequence[Eqn]]:

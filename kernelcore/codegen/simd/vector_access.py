@@ -18,7 +18,7 @@ from kernelcore.codegen.llvm.memory import (
     wide_index,
 )
 from kernelcore.codegen.simd import gather_scatter, interleaved
-from kernelcore.codegen.simd.interleaved import shuffled
+from kernelcore.codegen.simd.interleaved import resized, shuffled
 from kernelcore.codegen.simd.transpose import concatenated
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.walk import array_type, element_indices
@@ -288,7 +288,7 @@ def _joined(e: Emitter, element: str, x: str, count: int, y: str) -> str:
     """``count`` elements ``x`` and then ``e.gang`` elements ``y``."""
     if count == e.gang:
         return shuffled(e, element, x, count, range(2 * count), y)
-    widened = shuffled(e, element, y, e.gang, [*range(e.gang), *[-1] * (count - e.gang)])
+    widened = resized(e, element, y, e.gang, count)
     return shuffled(e, element, x, count, range(count + e.gang), widened)
 
 
