@@ -15,9 +15,9 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
-from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.simd.bodies import Bodies
+from kernelcore.codegen.simd.contraction import code_form
 from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
@@ -221,7 +221,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
     flat = _flat(chosen, args) if args else None
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
-    func = rows_as_elements(optimize(chosen.func))
+    func = code_form(optimize(chosen.func))
     gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:

@@ -13,6 +13,7 @@ import numpy as np
 from kernelcore.base.errors import CHECKS, KernelAssertionError, KernelError, SrcLoc, filled
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
+from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.simd.strategy import loops_in_parts
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
@@ -45,6 +46,7 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
         KernelError: An index out of bounds.
         KernelAssertionError: An assertion that does not hold.
     """
+    func = contract_sums(func)
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
     compiler = _Compiler(point, loops_in_parts(func), dims[-2] if len(dims) > 1 else 1)

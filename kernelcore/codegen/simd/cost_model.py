@@ -70,6 +70,8 @@ LEAST_ROWS = 8
 # takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
+# Registers of a row of a tile (docs/decisions/294).
+REGISTERS_OF_ROW = 2
 # The most threads of a gang where rows have a middle (docs/decisions/290).
 LANES_WITH_MIDDLE = 16
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
@@ -250,14 +252,14 @@ def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
 def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
     """As many rows as possible of few registers, and how many threads these have.
 
-    More rows share what they load, more registers of a row do not. None if there are fewer rows, or
+    More rows share what they load, more registers of a row what they broadcast. None if there are fewer rows, or
     if innermost loops add to elements: of several registers, one is added to another before lanes
     are.
     """
     eqns = list(walk_eqns(func.body))
     if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
         return None
-    registers = _few_registers(float_lanes)
+    registers = REGISTERS_OF_ROW
     lanes = registers * float_lanes // (2 if is_mostly_64_bit(eqns, lane_strides(func)) else 1)
     rows = rows_per_tile(func, lanes, float_lanes)
     return (rows, lanes) if registers * rows >= TILE_ROWS[0] else None

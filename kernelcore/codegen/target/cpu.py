@@ -13,7 +13,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
-from kernelcore.codegen.analysis.small_rows import rows_as_elements
+from kernelcore.codegen.simd.contraction import code_form
 from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
@@ -36,7 +36,7 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    func = rows_as_elements(func)
+    func = code_form(func)
     chosen = strategy or choose_strategy(func, host())
     # No choice here or in launches depends on the order of the equations of a block.
     if chosen.gang > 1:

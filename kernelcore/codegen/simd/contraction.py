@@ -1,0 +1,95 @@
+"""One rounding for a product and the sum it is added to, in loops of tiles.
+
+Rows of a tile share what they load, so that arithmetic decides how long such loops take. ``total +=
+a[i, k] * b[k, j]`` is one instruction then in place of two (docs/decisions/294).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from kernelcore.base import native
+from kernelcore.base.dataclass import replace
+from kernelcore.builtins.arithmetic import add, fma, mul
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
+from kernelcore.codegen.simd.cost_model import best_gang, best_tile
+from kernelcore.codegen.simd.gang_work import innermost_loops
+from kernelcore.codegen.simd.strategy import (
+    FLOAT_LANES_OF_SUMS,
+    has_vector_form,
+    loops_in_parts,
+)
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import LEADING, replace_body, used_atoms, walk_eqns
+from kernelcore.language.types import float32, float64
+
+
+@lru_cache(maxsize=4)
+def code_form(func: Func) -> Func:
+    """``func``, which has a plan, as code is generated from it.
+
+    It has elements in place of small rows, and contracted sums.
+    """
+    return contract_sums(rows_as_elements(func))
+
+
+def contract_sums(func: Func) -> Func:
+    """``func`` with ``fma`` for the products that loops of tiles add to what they carry.
+
+    Bits must not depend on how a kernel runs, so ``func`` alone decides, on processors that have
+    the instruction.
+    """
+    if func.rank < 2 or not native.has_fma:
+        return func
+    sums: dict[Eqn, Eqn] = {}
+    for loop in innermost_loops(list(walk_eqns(func.body))):
+        if loop.op.kind is OpKind.FOR:
+            sums.update(_sums_of_products(loop))
+    if not sums or not _has_tiles(func):
+        return func
+    return replace_body(func, _contracted(func.body, sums))
+
+
+def _has_tiles(func: Func) -> bool:
+    """Whether rows of ``func`` run together, with sums in the order of iterations."""
+    if not has_vector_form(func) or loops_in_parts(func):
+        return False
+    gang = best_gang(func, FLOAT_LANES_OF_SUMS)
+    return gang > 1 and best_tile(func, gang, FLOAT_LANES_OF_SUMS)[0] > 1
+
+
+def _sums_of_products(loop: Eqn) -> Iterator[tuple[Eqn, Eqn]]:
+    """Additions of products, used nowhere else, to what ``loop`` carries, with the product."""
+    (body,) = loop.regions
+    carried = body.params[LEADING[OpKind.FOR][1] :]
+    uses = Counter(atom for eqn in body.eqns for atom in used_atoms(eqn))
+    uses.update(body.yields)
+    products = {e.out: e for e in body.eqns if e.op is mul.op and uses[e.out] == 1}
+    totals = dict(zip(carried, body.yields, strict=True))
+    for eqn in body.eqns:
+        if eqn.op is not add.op or eqn.out.type not in (float32, float64):
+            continue
+        for total, term in (eqn.inputs, eqn.inputs[::-1]):
+            is_sum = isinstance(total, Var) and totals.get(total) is eqn.out and uses[total] == 1
+            if is_sum and isinstance(term, Var) and term in products:
+                yield eqn, products[term]
+
+
+def _contracted(region: Region, sums: Mapping[Eqn, Eqn]) -> Region:
+    products = set(sums.values())
+    eqns: list[Eqn] = []
+    for eqn in region.eqns:
+        if eqn in products:
+            continue
+        if eqn in sums:
+            product = sums[eqn]
+            (total,) = (a for a in eqn.inputs if a is not product.out)
+            inputs = (*product.inputs, total)
+            eqns.append(Eqn(fma.op, inputs, eqn.outputs, eqn.attrs, (), eqn.loc))
+        else:
+            regions = tuple(_contracted(inner, sums) for inner in eqn.regions)
+            eqns.append(replace(eqn, regions=regions) if regions else eqn)
+    return replace(region, eqns=tuple(eqns))
