@@ -31,6 +31,7 @@ from kernelcore.codegen.llvm.kernel import (
     module_text,
 )
 from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_equal, as_packed
+from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.codegen.snippet import translation_unit
 from kernelcore.ir.core import Func
@@ -135,7 +136,7 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
-    func = without_rules(func)
+    func = contract_sums(without_rules(func))
     if order is Order.THREAD:
         func = unplanned(func)
     e = Emitter(Lanes(), _HANDLERS, facts_of(func, fused=True, branches=True))
