@@ -17,6 +17,7 @@ from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.gang_work import scattered_rows
 from kernelcore.codegen.simd.strategy import has_vector_form
+from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import AddForm, OpKind
@@ -36,7 +37,7 @@ SHARDS = 4
 @pytest.fixture(autouse=True)
 def _rows_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KC_CACHE", "0")
-    monkeypatch.setattr(cpu, "rows_as_elements", lambda func: func)
+    monkeypatch.setattr(cpu, "code_form", contract_sums)
 
 
 def run(func: Func, given: Sequence[Any], number: int, *, alone: bool = False) -> list[Any]:

@@ -37,11 +37,13 @@ class Panel:
         loads: The loads, which have the same indices.
         first: The address for the first iteration.
         step: The distance from iteration to iteration in bytes, as i64.
+        may_be_in_place: Whether ``first`` may be the address of an element of the array.
     """
 
     loads: tuple[Eqn, ...]
     first: str
     step: str
+    may_be_in_place: bool = False
 
 
 def panel_loads(func: Func, strides: Strides, others: Collection[Eqn]) -> Mapping[Eqn, list[Eqn]]:

@@ -17,7 +17,10 @@ from kernelcore.ir.walk import array_type
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     """One element of an array."""
     if eqn in e.row_buffers:
-        return [memory.load(e, array_type(eqn).dtype, e.row_buffers[eqn])]
+        dtype, address = array_type(eqn).dtype, e.row_buffers[eqn]
+        if eqn in e.rows_in_place:
+            return [vector_access.load_adjacent(e, dtype, e.lanes, address, e.mask)]
+        return [memory.load(e, dtype, address)]
     if e.lanes > 1:
         return [component_groups.load(e, eqn) if e.lane_facts.vector_loop else _load(e, eqn)]
     dtype, address = memory.element(e, eqn)

@@ -81,12 +81,13 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
     e.branch(e.op(f"icmp ult {ty} {counter}, {count}"), body_label, done)
     e.start_block(body_label)
     e.bind(index, position)
-    around = e.row_buffers, e.with_room
+    around = e.row_buffers, e.rows_in_place, e.with_room
     e.with_room |= with_room
     panels = e.panels.get(eqn, ())
     if panels:
         addresses = panel_copies.addresses(e, panels, resized(e, counter, ty, "i64"))
         e.row_buffers = e.row_buffers | addresses
+        e.rows_in_place |= {load for p in panels if p.may_be_in_place for load in p.loads}
     with e.inside():
         for phi, places in zip(wide, vectors, strict=True):
             pack_code.spread(e, phi, [carried[k] for k in places])
@@ -95,7 +96,7 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
         add_edges(e, phis, e.values([body.yields[k] for k in apart], like), e.block)
         following = [pack_code.vector(e, [body.yields[k] for k in places]) for places in vectors]
         add_edges(e, wide, following, e.block)
-    e.row_buffers, e.with_room = around
+    e.row_buffers, e.rows_in_place, e.with_room = around
     e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)

@@ -123,6 +123,7 @@ class Emitter:
         panels: The panels of loops in the tile being emitted.
         grid_rows: The extent of the last axis of the grid but one, an i64.
         row_buffers: Where the block being emitted keeps the elements of an access.
+        rows_in_place: Loads for which that may be an array, which the lanes of the mask alone read.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
         point: The launch index of lane 0, or of all lanes where gangs cross rows: one int32 per
@@ -160,6 +161,7 @@ class Emitter:
         self.panels: Mapping[Eqn, Sequence[Panel]] = {}
         self.grid_rows = "1"
         self.row_buffers: dict[Eqn, str] = {}
+        self.rows_in_place: frozenset[Eqn] = frozenset()
         self.with_room: frozenset[Eqn] = frozenset()
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None

@@ -18,12 +18,14 @@ from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation
+from kernelcore.codegen.simd.bodies import can_mask
 from kernelcore.codegen.simd.gang_loop import Body
 from kernelcore.codegen.simd.panel_copies import StripPanels, transposed_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_eqns
 
 _Packed = Mapping[Var, ArrayValue]
 
@@ -103,6 +105,7 @@ def tile_of(
             panels = transposed_panels(e, together.func, together.transposed, most)
         e.panels = panels if alone is None else panels | _like(panels, together, alone)
 
+    overlaps = is_idempotent(func) and not in_panels
     return Tile(
         rows,
         e.gang,
@@ -110,7 +113,8 @@ def tile_of(
         prepare,
         together.body(e, packed),
         is_possible,
-        is_idempotent(func),
+        overlaps,
+        overlaps and can_mask(walk_eqns(func.body), e.facts.least_masked_bytes),
         bool(in_panels),
         None if alone is None else alone.body(e, packed),
     )

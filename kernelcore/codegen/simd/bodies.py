@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
@@ -173,7 +173,7 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
         # Rows of a grid may be shorter than a gang; what is left of a single row matters little
         # (docs/decisions/290).
         is_short = func.rank > 1 and collapse_limit < MANY_GANGS
-        needs_tail = is_short and _can_mask(eqns, least_masked_bytes)
+        needs_tail = is_short and can_mask(eqns, least_masked_bytes)
     tail = gang if needs_tail and _has_quick_tail(func, eqns) else 0
     if has_one_order:
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
@@ -187,7 +187,7 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
     return Bodies(min(gang, NARROW_GANG) if in_gangs else 1, tail, collapse_limit)
 
 
-def _can_mask(eqns: Sequence[Eqn], least_masked_bytes: int) -> bool:
+def can_mask(eqns: Iterable[Eqn], least_masked_bytes: int) -> bool:
     """Whether the processor has masked accesses for the elements of all arrays."""
     accesses = (e for e in eqns if e.op.kind in ACCESSES)
     return all(array_type(e).dtype.size_bytes >= least_masked_bytes for e in accesses)

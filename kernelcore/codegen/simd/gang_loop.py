@@ -55,12 +55,18 @@ def emit_gangs(
 
 
 def emit_overlapping_gangs(
-    e: Emitter, outer: Sequence[str], bounds: tuple[str, str], limit: str, body: Body
+    e: Emitter,
+    outer: Sequence[str],
+    bounds: tuple[str, str],
+    limit: str,
+    body: Body,
+    inside: str | None = None,
 ) -> None:
     """The points of a row from the first of ``bounds`` to before the second; there is at least one.
 
     No gang begins behind point ``limit``: the last one of the row is moved back to end with it. Its
-    first threads have run before: they load once more, and store nothing.
+    first threads have run before: they load once more, and store nothing. The lanes ``inside`` the
+    row are active, None for all.
     """
 
     def moved() -> None:
@@ -71,10 +77,16 @@ def emit_overlapping_gangs(
         e.point = (*e.point[:-1], index)
         e.wide_indices[index] = start
         new = f"icmp ule <{e.gang} x i32> {e.splat('i32', distance)}, {_lane_numbers(e)}"
-        with e.as_lanes(replace(e.lane_facts, store_mask=e.op(new))):
+        with e.as_lanes(replace(e.lane_facts, mask=inside, store_mask=e.op(new))):
             body()
 
     emit_gangs(e, outer, *bounds, moved)
+
+
+def lanes_before(e: Emitter, count: str) -> str:
+    """The lanes of a gang whose numbers are below ``count``, an i64."""
+    fewest = e.op(f"trunc nuw nsw i64 {minimum(e, count, str(e.gang))} to i32")
+    return e.op(f"icmp ult <{e.gang} x i32> {_lane_numbers(e)}, {e.splat('i32', fewest)}")
 
 
 def _lane_numbers(e: Emitter) -> str:
@@ -84,3 +96,8 @@ def _lane_numbers(e: Emitter) -> str:
 def minimum(e: Emitter, x: str, y: str) -> str:
     """The smaller one of two i64."""
     return e.op(f"select i1 {e.op(f'icmp slt i64 {x}, {y}')}, i64 {x}, i64 {y}")
+
+
+def maximum(e: Emitter, x: str, y: str) -> str:
+    """The larger one of two i64."""
+    return e.op(f"select i1 {e.op(f'icmp slt i64 {x}, {y}')}, i64 {y}, i64 {x}")

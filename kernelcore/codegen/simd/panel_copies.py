@@ -63,12 +63,14 @@ class StripPanels:
     def copy(self, rows: str, gangs: str, last: str) -> None:
         """Emit the copies for ``gangs`` gangs from ``e.point`` on, if these pay for ``rows`` rows.
 
-        The last gang of the row begins at column ``last``. All are i64.
+        The last gang of the row begins at column ``last``; what rows shorter than a gang read has
+        no copy. All are i64.
         """
         e = self._e
         self._column = e.wide_indices[e.point[-1]]
         pays = e.op(f"icmp uge i64 {rows}, {LEAST_ROWS_COPIED}")
-        copies = e.op(f"and i1 {pays}, {self._fits}")
+        is_whole = e.op(f"icmp sge i64 {last}, 0")
+        copies = e.op(f"and i1 {e.op(f'and i1 {pays}, {is_whole}')}, {self._fits}")
         for loop, loads in self._loads.items():
             for load in loads:
                 source = self._found[load] = self._source(loop, load, copies)
@@ -140,6 +142,7 @@ class StripPanels:
             (source.load,),
             e.op(f"select i1 {source.copies}, ptr {copy}, ptr {in_place}"),
             e.op(f"select i1 {source.copies}, i64 {row_bytes}, i64 {source.step}"),
+            may_be_in_place=True,
         )
 
 

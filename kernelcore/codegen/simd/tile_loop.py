@@ -13,6 +13,8 @@ from kernelcore.codegen.simd.gang_loop import (
     emit_gangs,
     emit_masked_gangs,
     emit_overlapping_gangs,
+    lanes_before,
+    maximum,
     minimum,
 )
 
@@ -49,6 +51,7 @@ class Tile:
         is_possible: Whether the launch allows it, as i1.
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
             then store nothing (docs/decisions/003).
+        masks_short: Whether gangs are under a mask then, so that a row may be shorter than one.
         masks_tail: Whether gangs are under a mask instead, so that the last one may be partial.
         single: Emits a gang of one row, for rows that fill no tile; None leaves these to other
             code.
@@ -61,6 +64,7 @@ class Tile:
     body: Body
     is_possible: str
     overlaps_tail: bool
+    masks_short: bool = False
     masks_tail: bool = False
     single: Body | None = None
 
@@ -94,7 +98,7 @@ def emit_tile(
     for needed in (
         f"xor i1 {is_taken}, true",
         f"icmp eq i64 {first}, 0",
-        f"icmp ne i64 {taken if tile.masks_tail else whole}, 0",
+        f"icmp ne i64 {taken if tile.masks_tail or tile.masks_short else whole}, 0",
         f"icmp ne i64 {rows}, 0",
     ):
         begins = e.op(f"and i1 {begins}, {e.op(needed)}")
@@ -109,20 +113,23 @@ def emit_tile(
         tile.prepare()
         _emit_tiles_below(e, last, tile)
 
-    limit = e.op(f"sub i64 {taken}, {e.gang}")
+    last_gang, active = e.op(f"sub i64 {taken}, {e.gang}"), None
+    limit = last_gang
+    if tile.masks_short:
+        limit, active = maximum(e, last_gang, "0"), lanes_before(e, taken)
 
     def strip(first: str, end: str) -> None:
         if tile.masks_tail:
             emit_masked_gangs(e, outer, (first, end), down)
         elif tile.overlaps_tail:
-            emit_overlapping_gangs(e, outer, (first, end), limit, down)
+            emit_overlapping_gangs(e, outer, (first, end), limit, down, active)
         else:
             emit_gangs(e, outer, first, end, down)
 
     if tile.strips is None:
         strip("0", taken)
     else:
-        _emit_strips(e, outer, (taken, rows, limit), tile.strips, strip)
+        _emit_strips(e, outer, (taken, rows, last_gang), tile.strips, strip)
     after = e.block
     e.jump_into(rest)
     is_done = e.phi("i1", (is_taken, before), ("true", after))
@@ -139,7 +146,7 @@ def _emit_strips(
     """``body`` for each strip of a row, from a column on to before another one.
 
     ``extents`` are the number of columns, that of rows that run together, and the column at which
-    the last gang begins, i64.
+    the last gang begins, i64, negative where a row is shorter than a gang.
     """
     columns, rows, last = extents
     gangs = strips.gangs()

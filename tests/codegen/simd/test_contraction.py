@@ -1,0 +1,137 @@
+"""Sums of products in loops of tiles, which are rounded once for a product and a sum."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.base import native
+from kernelcore.builtins.arithmetic import fma
+from kernelcore.codegen import abi
+from kernelcore.codegen.simd.contraction import contract_sums
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.pipeline import optimize
+from tests.bench.framework_kernels import product
+from tests.helpers.guarded_memory import ending_at_a_guard
+from tests.helpers.kernel_harness import launch
+
+F32_2D, F64_2D, I32_2D = (kc.array2d(dtype=t) for t in (kc.float32, kc.float64, kc.int32))
+
+pytestmark = pytest.mark.skipif(not native.has_fma, reason="the processor has no such instruction")
+
+
+@kc.kernel
+def in_line(a: kc.array(dtype=kc.float32), b: kc.array(dtype=kc.float32), y: F32_2D):
+    j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    y[j, 0] = total
+
+
+@kc.kernel
+def of_integers(a: I32_2D, b: I32_2D, y: I32_2D):
+    i, j = kc.tid()
+    total = kc.int32(0)
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    y[i, j] = total
+
+
+@kc.kernel
+def used_twice(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total, most = kc.float32(0.0), kc.float32(0.0)
+    for k in range(a.shape[1]):
+        term = a[i, k] * b[k, j]
+        total += term
+        most = kc.max(most, term)
+    y[i, j] = total + most
+
+
+@kc.kernel
+def subtracted(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[1]):
+        total -= a[i, k] * b[k, j]
+    y[i, j] = total
+
+
+@kc.kernel
+def read_meanwhile(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total, before = kc.float32(0.0), kc.float32(0.0)
+    for k in range(a.shape[1]):
+        before = kc.max(before, total)
+        total += a[i, k] * b[k, j]
+    y[i, j] = total + before
+
+
+@kc.kernel
+def along_rows(w: F32_2D, x: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(w.shape[1]):
+        total += w[j, k] * x[i, k]
+    y[i, j] = total
+
+
+@kc.kernel
+def shares_nothing(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(4, 8 + a.shape[0]):
+        total += a[i, j] * kc.float32(k)
+    y[i, j] = total + b[i, j]
+
+
+def contracted(kernel: Any) -> int:
+    func = contract_sums(optimize(kernel.func))
+    return sum(eqn.op is fma.op for eqn in walk_eqns(func.body))
+
+
+@pytest.mark.parametrize("real", ["float32", "float64"])
+def test_products_are_contracted(real: str) -> None:
+    assert contracted(product(kc, getattr(kc, real))) == 1
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [in_line, of_integers, used_twice, subtracted, read_meanwhile, along_rows, shares_nothing],
+    ids=lambda kernel: kernel.name,
+)
+def test_other_sums_are_not(kernel: Any) -> None:
+    assert contracted(kernel) == 0
+
+
+def test_each_product_and_sum_is_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((9, 40)), rng.standard_normal((40, 19))
+    expected = np.zeros((9, 19))
+    for i, j in np.ndindex(expected.shape):
+        total = 0.0
+        for k in range(40):
+            total = float(Fraction(a[i, k]) * Fraction(b[k, j]) + Fraction(total))
+        expected[i, j] = total
+    kernel = product(kc, kc.float64)
+    for left, right in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b))):
+        found = np.zeros_like(expected)
+        kc.launch(kernel, dim=found.shape, inputs=[left, right], outputs=[found])
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("real", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 3, 15, 16, 17, 31, 32, 33])
+def test_short_rows_read_nothing_behind_them(real: str, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    func = optimize(product(kc, getattr(kc, real)).func)
+    a, b = (rng.integers(-8, 8, shape).astype(real) for shape in ((40, 5), (5, columns)))
+    y = ending_at_a_guard(np.zeros((40, columns), real))
+    args = [ending_at_a_guard(a), ending_at_a_guard(b), y]
+    assert launch(func, args, y.shape) == abi.STATUS_OK
+    np.testing.assert_array_equal(y, a @ b)
