@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from kernelcore.builtins import arithmetic
 from kernelcore.builtins.arithmetic import add
+from kernelcore.builtins.logic import less_equal
+from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
+from kernelcore.ir.op import IF, REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import (
     LEADING,
     atoms_in,
@@ -23,7 +26,7 @@ from kernelcore.ir.walk import (
     substitute,
     walk_eqns,
 )
-from kernelcore.language.types import ArrayType, int32
+from kernelcore.language.types import ArrayType, boolean, int32
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
 
@@ -54,10 +57,28 @@ def can_tile_rows(func: Func) -> bool:
     )
 
 
-def tile_rows(func: Func, rows: int) -> Func:
-    """``func`` with threads that run ``rows`` rows from their own on; ``can_tile_rows`` holds."""
-    tiler = _RowTiler(func, rows)
-    return replace_body(func, Region(func.params, tuple(tiler.region(func.body)), ()))
+def tile_rows(func: Func, rows: int, last: Var | None = None) -> Func:
+    """``func`` with threads that run ``rows`` rows from their own on; ``can_tile_rows`` holds.
+
+    With ``last``, an int32 that becomes its last parameter, no row is behind that one: it runs in
+    place of these, which store nothing. Threads may run a second time then (``is_idempotent``).
+    """
+    tiler = _RowTiler(func, rows, last)
+    params = func.params if last is None else (*func.params, last)
+    return replace_body(func, Region(params, tuple(tiler.region(func.body)), ()))
+
+
+def least_rows(rows: int) -> int:
+    """How many rows run as fast in a tile of ``rows`` as one by one (docs/decisions/294)."""
+    return rows // 2 + 1
+
+
+def may_leave_rows(func: Func) -> bool:
+    """Whether tiles may run fewer rows than they have (``tile_rows`` with a last one).
+
+    Elements that several stores write together would come apart.
+    """
+    return is_idempotent(func) and not whole_elements(func)
 
 
 def is_idempotent(func: Func) -> bool:
@@ -125,12 +146,19 @@ def _is_alike(access: Access, strides: Strides) -> bool:
     return all(stride_of(strides, i) == 0 for i in access.indices)
 
 
+def _only_if(condition: Var, eqn: Eqn) -> Eqn:
+    arms = (Region((), (eqn,)), Region((), ()))
+    return Eqn(IF, (condition,), (), regions=arms, loc=eqn.loc)
+
+
 class _RowTiler:
     """Copies equations that differ among the rows once per row, all others once."""
 
-    def __init__(self, func: Func, rows: int) -> None:
-        self.axis = func.rank - 2
+    def __init__(self, func: Func, rows: int, last: Var | None) -> None:
+        self.axis, self.last = func.rank - 2, last
         self.strides = row_strides(func)
+        # With a last row, whether each is no row behind it.
+        self.is_row: list[Var] = []
         # Per row, what takes the place of the Vars of ``func``.
         self.rows: list[dict[Var, Atom]] = [{} for _ in range(rows)]
 
@@ -144,7 +172,10 @@ class _RowTiler:
             return [self.once(eqn)]
         if eqn.op.kind is OpKind.TID:
             return self.indices(eqn)
-        return [clone_eqn(eqn, row) for row in self.rows]
+        copies = [clone_eqn(eqn, row) for row in self.rows]
+        if self.last is None or eqn.op.kind is not OpKind.STORE:
+            return copies
+        return [copies[0], *map(_only_if, self.is_row, copies[1:])]
 
     def is_alike(self, eqn: Eqn) -> bool:
         """Whether ``eqn`` is without effect, and the same in all rows."""
@@ -163,9 +194,15 @@ class _RowTiler:
         """The launch index of the first row, and from it those of the others."""
         first = self.once(eqn)
         eqns = [first]
+        self.is_row = [Var(boolean) for _ in self.rows[1:]]
         for at, row in enumerate(self.rows[1:], 1):
             row[eqn.out] = index = Var(int32, eqn.out.name)
             eqns.append(Eqn(add.op, (first.out, Const(int32, at)), (index,), loc=eqn.loc))
+            if self.last is not None:
+                row[eqn.out] = place = Var(int32, eqn.out.name)
+                both = (index, self.last)
+                eqns.append(Eqn(less_equal.op, both, (self.is_row[at - 1],), loc=eqn.loc))
+                eqns.append(Eqn(arithmetic.min.op, both, (place,), loc=eqn.loc))
         return eqns
 
     def loop(self, eqn: Eqn) -> Eqn:

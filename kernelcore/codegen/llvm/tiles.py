@@ -14,7 +14,7 @@ from kernelcore.codegen.analysis.component_groups import rows_apart, whole_eleme
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, Panel, panel_loads
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
-from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
+from kernelcore.codegen.analysis.row_tiling import is_idempotent, may_leave_rows, tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation
@@ -26,6 +26,7 @@ from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import int32
 
 _Packed = Mapping[Var, ArrayValue]
 
@@ -72,7 +73,9 @@ def tile_of(
 
     The loops ``in_panels`` find what they read along rows in panels.
     """
-    together = _rows(func, rows, in_panels)
+    overlaps = is_idempotent(func) and not in_panels
+    last = Var(int32, "last") if not in_panels and may_leave_rows(func) else None
+    together = _rows(func, rows, in_panels, last)
     alone = _rows(func, 1, in_panels) if in_panels and rows > 1 else None
     most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
     special = {*together.blocked, *together.transposed}
@@ -105,7 +108,6 @@ def tile_of(
             panels = transposed_panels(e, together.func, together.transposed, most)
         e.panels = panels if alone is None else panels | _like(panels, together, alone)
 
-    overlaps = is_idempotent(func) and not in_panels
     return Tile(
         rows,
         e.gang,
@@ -114,6 +116,7 @@ def tile_of(
         together.body(e, packed),
         is_possible,
         overlaps,
+        last,
         overlaps and can_mask(walk_eqns(func.body), e.facts.least_masked_bytes),
         bool(in_panels),
         None if alone is None else alone.body(e, packed),
@@ -148,8 +151,10 @@ class _Strips:
         return self._e.other_code(self._tiled.strides, self._facts, self._plan)
 
 
-def _rows(func: Func, rows: int, in_panels: Mapping[Eqn, IndependentLoop]) -> _Rows:
-    together = tile_rows(func, rows)
+def _rows(
+    func: Func, rows: int, in_panels: Mapping[Eqn, IndependentLoop], last: Var | None = None
+) -> _Rows:
+    together = tile_rows(func, rows, last)
     strides = lane_strides(together)
     copies = dict(zip(_loops(func), _loops(together), strict=True))
     blocked = blocked_loops(together, strides)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
+from kernelcore.codegen.analysis.row_tiling import least_rows
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.simd.gang_loop import (
     Body,
@@ -17,6 +18,7 @@ from kernelcore.codegen.simd.gang_loop import (
     maximum,
     minimum,
 )
+from kernelcore.ir.core import Var
 
 # Tiles of as many times their rows go down one column of gangs before they go on along the row:
 # what the rows share, a strip of an array that is as wide as a gang, stays in the second cache
@@ -51,6 +53,7 @@ class Tile:
         is_possible: Whether the launch allows it, as i1.
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
             then store nothing (docs/decisions/003).
+        last: What the code knows as the last row, an int32, where fewer rows may run; else None.
         masks_short: Whether gangs are under a mask then, so that a row may be shorter than one.
         masks_tail: Whether gangs are under a mask instead, so that the last one may be partial.
         single: Emits a gang of one row, for rows that fill no tile; None leaves these to other
@@ -64,6 +67,7 @@ class Tile:
     body: Body
     is_possible: str
     overlaps_tail: bool
+    last: Var | None = None
     masks_short: bool = False
     masks_tail: bool = False
     single: Body | None = None
@@ -166,7 +170,13 @@ def _rows_of_block(e: Emitter, left: str, tile: Tile) -> str:
     """How many of the rows that are ``left`` the tiles of one block run, all i64."""
     most = tile.rows * TILES_OF_BLOCK
     if tile.single is None:
-        return e.op(f"and i64 {minimum(e, left, str(most))}, {-tile.rows}")
+        rows = minimum(e, left, str(most))
+        whole = e.op(f"and i64 {rows}, {-tile.rows}")
+        if tile.last is None:
+            return whole
+        more = e.op(f"and i64 {rows}, {tile.rows - 1}")
+        pays = e.op(f"icmp uge i64 {more}, {least_rows(tile.rows)}")
+        return e.op(f"select i1 {pays}, i64 {rows}, i64 {whole}")
     # A few rows more need no panels of their own.
     is_last = e.op(f"icmp slt i64 {left}, {most + LEAST_ROWS_TRANSPOSED}")
     return e.op(f"select i1 {is_last}, i64 {left}, i64 {most}")
@@ -175,6 +185,8 @@ def _rows_of_block(e: Emitter, left: str, tile: Tile) -> str:
 def _emit_tiles_below(e: Emitter, last: str, tile: Tile) -> None:
     """The tiles below each other from ``e.point`` to before row ``last``, an i64."""
     start = e.wide_indices[e.point[-2]]
+    if tile.last is not None:
+        e.bind(tile.last, e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {last}, 1')} to i32"))
     if tile.single is None:
         _emit_below(e, start, last, tile.rows, tile.body)
         return
