@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -46,11 +45,10 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
         KernelError: An index out of bounds.
         KernelAssertionError: An assertion that does not hold.
     """
-    func = contract_sums(func)
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
     compiler = _Compiler(point, loops_in_parts(func), dims[-2] if len(dims) > 1 else 1)
-    body, env = compiler.region(func.body), _bind(func, args)
+    body, env = compiler.region(contract_sums(func).body), _bind(func, args)
     with np.errstate(all="ignore"):
         for index in np.ndindex(dims) if points is None else points:
             point[:] = index
@@ -189,7 +187,7 @@ class _Compiler:
         def step(env: Env) -> None:
             shape = tuple(int(get(env)) for get in extents)
             outer = np.empty(shape, f"V{spacing}").strides
-            size_bytes = math.prod(shape) * spacing
+            size_bytes = int(np.prod(shape)) * spacing
             memory: Any = (ctypes.c_byte * size_bytes).from_address(int(address(env)))
             strides = (*outer, *inner.strides)
             env[out] = np.ndarray((*shape, *inner.shape), inner.dtype, memory, 0, strides)
