@@ -15,9 +15,9 @@ from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.simd.gang_work import scattered_rows
 from kernelcore.codegen.simd.strategy import has_vector_form
-from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import AddForm, OpKind

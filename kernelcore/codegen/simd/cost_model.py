@@ -252,9 +252,9 @@ def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
 def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
     """As many rows as possible of few registers, and how many threads these have.
 
-    More rows share what they load, more registers of a row what they broadcast. None if there are fewer rows, or
-    if innermost loops add to elements: of several registers, one is added to another before lanes
-    are.
+    More rows share what they load, two registers of a row what all its lanes load. None if there
+    are fewer rows, or if innermost loops add to elements: of several registers, one is added to
+    another before lanes are.
     """
     eqns = list(walk_eqns(func.body))
     if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
