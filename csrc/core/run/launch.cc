@@ -149,7 +149,8 @@ int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   int64_t tile = kTileRows * dims[1];
   if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
   bool is_short = point_ps > 0 && point_ps < kShortNs * 1000 / launch.total;
-  bool has_few_rows = launch.total <= 2 * std::max<int64_t>(descriptor.panel_rows, kTileRows) * dims[1];
+  int64_t few_rows = 2 * std::max<int64_t>(descriptor.panel_rows, kTileRows);
+  bool has_few_rows = launch.total <= few_rows * dims[1];
   return is_short && has_few_rows ? launch.total : rounded_up(chunk, tile);
 }
 
