@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from kernelcore.base import native
 from kernelcore.base.dataclass import replace
-from kernelcore.builtins.arithmetic import add, fma, mul
+from kernelcore.builtins.arithmetic import add, fma, mul, neg, sub
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
 from kernelcore.codegen.simd.cost_model import best_gang, best_tile
 from kernelcore.codegen.simd.gang_work import innermost_loops
 from kernelcore.codegen.simd.strategy import (
@@ -50,7 +51,7 @@ def contract_sums(func: Func) -> Func:
             sums.update(_sums_of_products(loop))
     if not sums or not _has_tiles(func):
         return func
-    return replace_body(func, _contracted(func.body, sums))
+    return replace_body(func, _contracted(func.body, sums, lane_strides(func)))
 
 
 def _has_tiles(func: Func) -> bool:
@@ -62,7 +63,7 @@ def _has_tiles(func: Func) -> bool:
 
 
 def _sums_of_products(loop: Eqn) -> Iterator[tuple[Eqn, Eqn]]:
-    """Additions of products, used nowhere else, to what ``loop`` carries, with the product."""
+    """Sums and differences of what ``loop`` carries and a product used nowhere else, with it."""
     (body,) = loop.regions
     carried = body.params[LEADING[OpKind.FOR][1] :]
     uses = Counter(atom for eqn in body.eqns for atom in used_atoms(eqn))
@@ -70,15 +71,16 @@ def _sums_of_products(loop: Eqn) -> Iterator[tuple[Eqn, Eqn]]:
     products = {e.out: e for e in body.eqns if e.op is mul.op and uses[e.out] == 1}
     totals = dict(zip(carried, body.yields, strict=True))
     for eqn in body.eqns:
-        if eqn.op is not add.op or eqn.out.type not in (float32, float64):
+        if eqn.op not in (add.op, sub.op) or eqn.out.type not in (float32, float64):
             continue
-        for total, term in (eqn.inputs, eqn.inputs[::-1]):
+        orders = (eqn.inputs, eqn.inputs[::-1]) if eqn.op is add.op else (eqn.inputs,)
+        for total, term in orders:
             is_sum = isinstance(total, Var) and totals.get(total) is eqn.out and uses[total] == 1
             if is_sum and isinstance(term, Var) and term in products:
                 yield eqn, products[term]
 
 
-def _contracted(region: Region, sums: Mapping[Eqn, Eqn]) -> Region:
+def _contracted(region: Region, sums: Mapping[Eqn, Eqn], strides: Strides) -> Region:
     products = set(sums.values())
     eqns: list[Eqn] = []
     for eqn in region.eqns:
@@ -86,10 +88,16 @@ def _contracted(region: Region, sums: Mapping[Eqn, Eqn]) -> Region:
             continue
         if eqn in sums:
             product = sums[eqn]
+            x, y = product.inputs
             (total,) = (a for a in eqn.inputs if a is not product.out)
-            inputs = (*product.inputs, total)
-            eqns.append(Eqn(fma.op, inputs, eqn.outputs, eqn.attrs, (), eqn.loc))
+            if eqn.op is sub.op:
+                # Part of one instruction, where lanes do not share it.
+                x, y = (y, x) if stride_of(strides, x) == 0 else (x, y)
+                negated = Eqn(neg.op, (x,), (Var(eqn.out.type),), loc=product.loc)
+                eqns.append(negated)
+                x = negated.out
+            eqns.append(Eqn(fma.op, (x, y, total), eqn.outputs, loc=eqn.loc))
         else:
-            regions = tuple(_contracted(inner, sums) for inner in eqn.regions)
+            regions = tuple(_contracted(inner, sums, strides) for inner in eqn.regions)
             eqns.append(replace(eqn, regions=regions) if regions else eqn)
     return replace(region, eqns=tuple(eqns))

@@ -63,6 +63,15 @@ def subtracted(a: F32_2D, b: F32_2D, y: F32_2D):
 
 
 @kc.kernel
+def turned(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[1]):
+        total = a[i, k] * b[k, j] - total
+    y[i, j] = total
+
+
+@kc.kernel
 def read_meanwhile(a: F32_2D, b: F32_2D, y: F32_2D):
     i, j = kc.tid()
     total, before = kc.float32(0.0), kc.float32(0.0)
@@ -98,11 +107,12 @@ def contracted(kernel: Any) -> int:
 @pytest.mark.parametrize("real", ["float32", "float64"])
 def test_products_are_contracted(real: str) -> None:
     assert contracted(product(kc, getattr(kc, real))) == 1
+    assert contracted(subtracted) == 1
 
 
 @pytest.mark.parametrize(
     "kernel",
-    [in_line, of_integers, used_twice, subtracted, read_meanwhile, along_rows, shares_nothing],
+    [in_line, of_integers, used_twice, turned, read_meanwhile, along_rows, shares_nothing],
     ids=lambda kernel: kernel.name,
 )
 def test_other_sums_are_not(kernel: Any) -> None:
@@ -123,6 +133,15 @@ def test_each_product_and_sum_is_rounded_once() -> None:
         found = np.zeros_like(expected)
         kc.launch(kernel, dim=found.shape, inputs=[left, right], outputs=[found])
         np.testing.assert_array_equal(found, expected)
+
+
+def test_differences_are_sums_of_negated_products() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((9, 40), (40, 19)))
+    added, taken = np.zeros((2, 9, 19), np.float32)
+    kc.launch(product(kc, kc.float32), dim=added.shape, inputs=[a, b], outputs=[added])
+    kc.launch(subtracted, dim=taken.shape, inputs=[a, b], outputs=[taken])
+    np.testing.assert_array_equal(taken, -added)
 
 
 @pytest.mark.parametrize("real", ["float32", "float64"])
