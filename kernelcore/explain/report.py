@@ -17,7 +17,7 @@ from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.simd.bodies import Bodies
-from kernelcore.codegen.simd.contraction import code_form
+from kernelcore.codegen.simd.contraction import code_form, contract_sums
 from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
@@ -128,6 +128,7 @@ class Explanation:
         lane_axis: The launch axis along which lanes lie in launches that are longer there; None
             where they always lie along the last one.
         gathered: Arrays to which loops over the threads add; None if there are none.
+        is_contracted: Whether loops round a product and the sum it is added to once.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Explanation:
     func: Func = field(repr=False)
     lane_axis: LaneAxis | None = None
     gathered: GatheredArrays | None = None
+    is_contracted: bool = False
 
     def __str__(self) -> str:
         return text.report(self)
@@ -221,7 +223,8 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
     flat = _flat(chosen, args) if args else None
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
-    func = code_form(optimize(chosen.func))
+    planned = optimize(chosen.func)
+    func = code_form(planned)
     gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:
@@ -254,6 +257,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
         gathering and _gathered_arrays(gathering),
+        contract_sums(planned) is not planned,
     )
 
 

@@ -64,6 +64,8 @@ def _bodies(e: Explanation) -> Iterator[str]:
             f"{e.strategy.tile_rows} rows of the grid run together, in gangs of "
             f"{e.strategy.tile_gang} threads, which share what they load"
         )
+    if e.is_contracted:
+        yield "a product and the sum that a loop adds it to are rounded once (fma)"
     if e.bodies.collapse_limit:
         yield f"rows shorter than {e.bodies.collapse_limit} gangs are joined"
     if e.bodies.middle is not None:

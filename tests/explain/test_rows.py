@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import kernelcore as kc
+from kernelcore.base import native
 from kernelcore.base.host import host
+from tests.bench.framework_kernels import product
 from tests.helpers.vectorised.along_rows import softmax
 
 
@@ -68,3 +70,10 @@ def test_the_remainder_of_short_rows_is_under_a_mask() -> None:
     found = kc.explain(column_sums)
     assert found.bodies.has_tail == (host().least_masked_bytes <= 4)
     assert ("under a mask" in str(found)) == found.bodies.has_tail
+
+
+def test_sums_of_tiles_are_rounded_once() -> None:
+    found = kc.explain(product(kc, kc.float32))
+    assert found.is_contracted == native.has_fma
+    assert ("rounded once (fma)" in str(found)) == native.has_fma
+    assert not kc.explain(lengths).is_contracted
