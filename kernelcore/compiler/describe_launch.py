@@ -8,7 +8,7 @@ from kernelcore.base import native
 from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.contraction import code_form
+from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.gathering import choose_detours
 from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled

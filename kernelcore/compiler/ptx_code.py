@@ -58,7 +58,10 @@ def device_key(func: Func, architecture: str) -> str:
     """The content hash of the code of ``func``, which is not made; see ``device_code``."""
     func = without_rules(func)
     version = ".".join(map(str, host().llvm_version))
-    return key_of(canonical(func), architecture, _order(func).name, version, codegen_version())
+    # Sums are contracted as on this processor.
+    has_fma = str(native.has_fma)
+    form = (architecture, _order(func).name, version, has_fma, codegen_version())
+    return key_of(canonical(func), *form)
 
 
 def _order(func: Func) -> Order:

@@ -15,9 +15,10 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
+from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.bodies import Bodies
-from kernelcore.codegen.simd.contraction import code_form, contract_sums
 from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
@@ -257,7 +258,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
         gathering and _gathered_arrays(gathering),
-        contract_sums(planned) is not planned,
+        func is not rows_as_elements(planned),
     )
 
 

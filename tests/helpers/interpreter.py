@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -187,8 +188,7 @@ class _Compiler:
         def step(env: Env) -> None:
             shape = tuple(int(get(env)) for get in extents)
             outer = np.empty(shape, f"V{spacing}").strides
-            size_bytes = int(np.prod(shape)) * spacing
-            memory: Any = (ctypes.c_byte * size_bytes).from_address(int(address(env)))
+            memory: Any = (ctypes.c_byte * (math.prod(shape) * spacing)).from_address(address(env))
             strides = (*outer, *inner.strides)
             env[out] = np.ndarray((*shape, *inner.shape), inner.dtype, memory, 0, strides)
 

@@ -37,7 +37,8 @@ class Panel:
         loads: The loads, which have the same indices.
         first: The address for the first iteration.
         step: The distance from iteration to iteration in bytes, as i64.
-        may_be_in_place: Whether ``first`` may be the address of an element of the array.
+        may_be_in_place: Whether ``first`` may lie in the array itself, where inactive lanes must
+            not read.
     """
 
     loads: tuple[Eqn, ...]

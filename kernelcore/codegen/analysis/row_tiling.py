@@ -60,23 +60,23 @@ def can_tile_rows(func: Func) -> bool:
 def tile_rows(func: Func, rows: int, last: Var | None = None) -> Func:
     """``func`` with threads that run ``rows`` rows from their own on; ``can_tile_rows`` holds.
 
-    With ``last``, an int32 that becomes its last parameter, no row is behind that one: it runs in
-    place of these, which store nothing. Threads may run a second time then (``is_idempotent``).
+    ``last``, an int32 that becomes its last parameter, is the last row that there is: the code of
+    later ones computes that row again, and stores nothing. ``may_run_fewer_rows`` holds then.
     """
     tiler = _RowTiler(func, rows, last)
     params = func.params if last is None else (*func.params, last)
     return replace_body(func, Region(params, tuple(tiler.region(func.body)), ()))
 
 
-def least_rows(rows: int) -> int:
-    """How many rows run as fast in a tile of ``rows`` as one by one (docs/decisions/294)."""
+def fewest_rows(rows: int) -> int:
+    """The fewest rows that a tile of ``rows`` runs faster than one by one (docs/decisions/294)."""
     return rows // 2 + 1
 
 
-def may_leave_rows(func: Func) -> bool:
-    """Whether tiles may run fewer rows than they have (``tile_rows`` with a last one).
+def may_run_fewer_rows(func: Func) -> bool:
+    """Whether tiles may run fewer rows than they have code for (``tile_rows`` with a last row).
 
-    Elements that several stores write together would come apart.
+    Not where several stores write one element together: each would have a branch of its own.
     """
     return is_idempotent(func) and not whole_elements(func)
 
@@ -157,7 +157,7 @@ class _RowTiler:
     def __init__(self, func: Func, rows: int, last: Var | None) -> None:
         self.axis, self.last = func.rank - 2, last
         self.strides = row_strides(func)
-        # With a last row, whether each is no row behind it.
+        # With a last row, for each row but the first whether it is at most that.
         self.is_row: list[Var] = []
         # Per row, what takes the place of the Vars of ``func``.
         self.rows: list[dict[Var, Atom]] = [{} for _ in range(rows)]

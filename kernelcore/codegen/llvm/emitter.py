@@ -123,7 +123,8 @@ class Emitter:
         panels: The panels of loops in the tile being emitted.
         grid_rows: The extent of the last axis of the grid but one, an i64.
         row_buffers: Where the block being emitted keeps the elements of an access.
-        rows_in_place: Loads for which that may be an array, which the lanes of the mask alone read.
+        rows_in_place: Loads in ``row_buffers`` whose address may lie in the array itself, where
+            inactive lanes must not read.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
         point: The launch index of lane 0, or of all lanes where gangs cross rows: one int32 per

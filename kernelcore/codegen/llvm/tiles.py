@@ -1,7 +1,7 @@
 """Code of tiles: gangs that run several rows of the grid together, with panels of what these read.
 
-Rows that fill no tile are left to other code, unless the panels are transposed: other code would
-transpose for every row.
+Rows that fill no tile run in one that leaves some out, or are left to other code. With transposed
+panels, which other code would make for every row, they run one by one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from kernelcore.codegen.analysis.component_groups import rows_apart, whole_eleme
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, Panel, panel_loads
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream, blocked_loops
-from kernelcore.codegen.analysis.row_tiling import is_idempotent, may_leave_rows, tile_rows
+from kernelcore.codegen.analysis.row_tiling import is_idempotent, may_run_fewer_rows, tile_rows
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.bodies import can_mask
 from kernelcore.codegen.simd.gang_loop import Body
+from kernelcore.codegen.simd.gang_work import is_component_group
 from kernelcore.codegen.simd.panel_copies import StripPanels, transposed_panels
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.tile_loop import Tile
@@ -74,7 +75,7 @@ def tile_of(
     The loops ``in_panels`` find what they read along rows in panels.
     """
     overlaps = is_idempotent(func) and not in_panels
-    last = Var(int32, "last") if not in_panels and may_leave_rows(func) else None
+    last = Var(int32, "last") if not in_panels and may_run_fewer_rows(func) else None
     together = _rows(func, rows, in_panels, last)
     alone = _rows(func, 1, in_panels) if in_panels and rows > 1 else None
     most = min((loop.most_in_panels for loop in in_panels.values()), default=0)
@@ -115,11 +116,20 @@ def tile_of(
         prepare,
         together.body(e, packed),
         is_possible,
-        overlaps,
-        last,
-        overlaps and can_mask(walk_eqns(func.body), e.facts.least_masked_bytes),
-        bool(in_panels),
-        None if alone is None else alone.body(e, packed),
+        overlaps_tail=overlaps,
+        masks_short=overlaps and _suits_masks(func, e.facts.least_masked_bytes),
+        masks_tail=bool(in_panels),
+        single=None if alone is None else alone.body(e, packed),
+        last=last,
+    )
+
+
+def _suits_masks(func: Func, least_masked_bytes: int) -> bool:
+    """Whether gangs of ``func`` take no longer under a mask that is not known to have all lanes."""
+    eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
+    # Masks of component groups are shuffled, and branches are taken for lanes that are active.
+    return can_mask(eqns, least_masked_bytes) and not any(
+        e.op.kind is OpKind.IF or is_component_group(e, strides) for e in eqns
     )
 
 

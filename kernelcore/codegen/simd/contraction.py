@@ -1,4 +1,4 @@
-"""One rounding for a product and the sum it is added to, in loops of tiles.
+"""One rounding for a product and the sum it is added to or subtracted from, in loops of tiles.
 
 Rows of a tile share what they load, so that arithmetic decides how long such loops take. ``total +=
 a[i, k] * b[k, j]`` is one instruction then in place of two (docs/decisions/294).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from kernelcore.base import native
 from kernelcore.base.dataclass import replace
@@ -26,22 +25,14 @@ from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import LEADING, replace_body, used_atoms, walk_eqns
 from kernelcore.language.types import float32, float64
-
-
-@lru_cache(maxsize=4)
-def code_form(func: Func) -> Func:
-    """``func``, which has a plan, as code is generated from it.
-
-    It has elements in place of small rows, and contracted sums.
-    """
-    return contract_sums(rows_as_elements(func))
+from kernelcore.passes.access.accumulation_plan import plan_accumulations
 
 
 def contract_sums(func: Func) -> Func:
-    """``func`` with ``fma`` for the products that loops of tiles add to what they carry.
+    """``func`` with ``fma`` where loops of tiles add products to what they carry, or subtract them.
 
-    Bits must not depend on how a kernel runs, so ``func`` alone decides, on processors that have
-    the instruction.
+    Bits must not depend on how a kernel runs. So what ``func`` computes decides alone, neither its
+    plan nor whether its small rows are elements, on processors that have the instruction.
     """
     if func.rank < 2 or not native.has_fma:
         return func
@@ -56,6 +47,7 @@ def contract_sums(func: Func) -> Func:
 
 def _has_tiles(func: Func) -> bool:
     """Whether rows of ``func`` run together, with sums in the order of iterations."""
+    func = rows_as_elements(plan_accumulations(func))
     if not has_vector_form(func) or loops_in_parts(func):
         return False
     gang = best_gang(func, FLOAT_LANES_OF_SUMS)
@@ -63,7 +55,11 @@ def _has_tiles(func: Func) -> bool:
 
 
 def _sums_of_products(loop: Eqn) -> Iterator[tuple[Eqn, Eqn]]:
-    """Sums and differences of what ``loop`` carries and a product used nowhere else, with it."""
+    """Sums and differences of what ``loop`` carries and a product, each with its product.
+
+    Nothing else in the loop uses the product, which would be computed all the same, or what is
+    carried, so that these are sums.
+    """
     (body,) = loop.regions
     carried = body.params[LEADING[OpKind.FOR][1] :]
     uses = Counter(atom for eqn in body.eqns for atom in used_atoms(eqn))
@@ -91,7 +87,7 @@ def _contracted(region: Region, sums: Mapping[Eqn, Eqn], strides: Strides) -> Re
             x, y = product.inputs
             (total,) = (a for a in eqn.inputs if a is not product.out)
             if eqn.op is sub.op:
-                # Part of one instruction, where lanes do not share it.
+                # LLVM has one instruction for it where the negated factor varies among lanes.
                 x, y = (y, x) if stride_of(strides, x) == 0 else (x, y)
                 negated = Eqn(neg.op, (x,), (Var(eqn.out.type),), loc=product.loc)
                 eqns.append(negated)

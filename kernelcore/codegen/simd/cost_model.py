@@ -250,19 +250,19 @@ def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
 
 
 def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
-    """As many rows as possible of few registers, and how many threads these have.
+    """As many rows as possible of ``REGISTERS_OF_ROW``, and how many threads these have.
 
-    More rows share what they load, two registers of a row what all its lanes load. None if there
-    are fewer rows, or if innermost loops add to elements: of several registers, one is added to
-    another before lanes are.
+    Rows share loads that do not depend on the row, registers those that do not depend on the lane.
+    None if these are fewer registers than rows of the largest tile, or if innermost loops add to
+    elements: of several registers, one is added to another before lanes are.
     """
     eqns = list(walk_eqns(func.body))
     if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
         return None
-    registers = REGISTERS_OF_ROW
-    lanes = registers * float_lanes // (2 if is_mostly_64_bit(eqns, lane_strides(func)) else 1)
+    is_wide = is_mostly_64_bit(eqns, lane_strides(func))
+    lanes = REGISTERS_OF_ROW * float_lanes // (2 if is_wide else 1)
     rows = rows_per_tile(func, lanes, float_lanes)
-    return (rows, lanes) if registers * rows >= TILE_ROWS[0] else None
+    return (rows, lanes) if REGISTERS_OF_ROW * rows >= TILE_ROWS[0] else None
 
 
 def _few_registers(float_lanes: int) -> int:

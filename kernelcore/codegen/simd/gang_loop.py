@@ -60,13 +60,13 @@ def emit_overlapping_gangs(
     bounds: tuple[str, str],
     limit: str,
     body: Body,
-    inside: str | None = None,
+    mask: str | None = None,
 ) -> None:
     """The points of a row from the first of ``bounds`` to before the second; there is at least one.
 
     No gang begins behind point ``limit``: the last one of the row is moved back to end with it. Its
-    first threads have run before: they load once more, and store nothing. The lanes ``inside`` the
-    row are active, None for all.
+    first threads have run before: they load once more, and store nothing. ``mask`` is the active
+    lanes, None for all.
     """
 
     def moved() -> None:
@@ -77,16 +77,16 @@ def emit_overlapping_gangs(
         e.point = (*e.point[:-1], index)
         e.wide_indices[index] = start
         new = f"icmp ule <{e.gang} x i32> {e.splat('i32', distance)}, {_lane_numbers(e)}"
-        with e.as_lanes(replace(e.lane_facts, mask=inside, store_mask=e.op(new))):
+        with e.as_lanes(replace(e.lane_facts, mask=mask, store_mask=e.op(new))):
             body()
 
     emit_gangs(e, outer, *bounds, moved)
 
 
 def lanes_before(e: Emitter, count: str) -> str:
-    """The lanes of a gang whose numbers are below ``count``, an i64."""
-    fewest = e.op(f"trunc nuw nsw i64 {minimum(e, count, str(e.gang))} to i32")
-    return e.op(f"icmp ult <{e.gang} x i32> {_lane_numbers(e)}, {e.splat('i32', fewest)}")
+    """A mask of the first ``count`` lanes of a gang, or of all; an i64."""
+    few = e.op(f"trunc nuw nsw i64 {minimum(e, count, str(e.gang))} to i32")
+    return e.op(f"icmp ult <{e.gang} x i32> {_lane_numbers(e)}, {e.splat('i32', few)}")
 
 
 def _lane_numbers(e: Emitter) -> str:

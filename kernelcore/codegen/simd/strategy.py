@@ -10,7 +10,7 @@ from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, panel_loads
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
-from kernelcore.codegen.analysis.row_tiling import can_tile_rows, least_rows, may_leave_rows
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows, fewest_rows, may_run_fewer_rows
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.bodies import Bodies, choose_bodies, gaining_middle, joins_rows
@@ -125,7 +125,7 @@ def panel_rows(func: Func) -> int:
         return LEAST_ROWS_TRANSPOSED
     if not panel_loads(func, strides, blocked):
         return 0
-    return least_rows(TILE_ROWS[0]) if may_leave_rows(func) else TILE_ROWS[0]
+    return fewest_rows(TILE_ROWS[0]) if may_run_fewer_rows(func) else TILE_ROWS[0]
 
 
 def has_vector_form(func: Func) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED
-from kernelcore.codegen.analysis.row_tiling import least_rows
+from kernelcore.codegen.analysis.row_tiling import fewest_rows
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.simd.gang_loop import (
     Body,
@@ -53,11 +53,13 @@ class Tile:
         is_possible: Whether the launch allows it, as i1.
         overlaps_tail: Whether the last gang of a row may begin with points that have run, which
             then store nothing (docs/decisions/003).
-        last: What the code knows as the last row, an int32, where fewer rows may run; else None.
-        masks_short: Whether gangs are under a mask then, so that a row may be shorter than one.
+        masks_short: Whether these overlapping gangs are under the mask of the columns of a row,
+            which may be shorter than a gang.
         masks_tail: Whether gangs are under a mask instead, so that the last one may be partial.
         single: Emits a gang of one row, for rows that fill no tile; None leaves these to other
             code.
+        last: In ``body`` the last row that there is, an int32, where that may run fewer rows than
+            ``rows``; else None.
     """
 
     rows: int
@@ -67,16 +69,16 @@ class Tile:
     body: Body
     is_possible: str
     overlaps_tail: bool
-    last: Var | None = None
     masks_short: bool = False
     masks_tail: bool = False
     single: Body | None = None
+    last: Var | None = None
 
 
 def emit_tile(
     e: Emitter, outer: Sequence[str], start: tuple[str, str], dims: Sequence[str], tile: Tile
 ) -> str:
-    """The gangs of some rows from ``start`` on, at least whole ones, if a tile begins there.
+    """The gangs, at least the whole ones, of the rows from ``start`` on that fill tiles, if any.
 
     Args:
         e: Emitter, at the start of a row.
@@ -175,7 +177,7 @@ def _rows_of_block(e: Emitter, left: str, tile: Tile) -> str:
         if tile.last is None:
             return whole
         more = e.op(f"and i64 {rows}, {tile.rows - 1}")
-        pays = e.op(f"icmp uge i64 {more}, {least_rows(tile.rows)}")
+        pays = e.op(f"icmp uge i64 {more}, {fewest_rows(tile.rows)}")
         return e.op(f"select i1 {pays}, i64 {rows}, i64 {whole}")
     # A few rows more need no panels of their own.
     is_last = e.op(f"icmp slt i64 {left}, {most + LEAST_ROWS_TRANSPOSED}")

@@ -13,7 +13,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
-from kernelcore.codegen.simd.contraction import code_form
+from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine

@@ -14,14 +14,16 @@ from kernelcore.builtins.arithmetic import fma
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.pipeline import normalize, optimize, standalone
 from tests.bench.framework_kernels import product
+from tests.device import emulation
+from tests.helpers import interpreter
 from tests.helpers.guarded_memory import ending_at_a_guard
-from tests.helpers.kernel_harness import launch
+from tests.helpers.kernel_harness import copies, launch
 
 F32_2D, F64_2D, I32_2D = (kc.array2d(dtype=t) for t in (kc.float32, kc.float64, kc.int32))
 
-pytestmark = pytest.mark.skipif(not native.has_fma, reason="the processor has no such instruction")
+needs_fma = pytest.mark.skipif(not native.has_fma, reason="the processor has no such instruction")
 
 
 @kc.kernel
@@ -104,6 +106,28 @@ def contracted(kernel: Any) -> int:
     return sum(eqn.op is fma.op for eqn in walk_eqns(func.body))
 
 
+@kc.kernel
+def of_small_rows(a: F32_2D, b: kc.array3d(dtype=kc.float32), y: kc.array3d(dtype=kc.float32)):
+    i, j = kc.tid()
+    first, second = kc.float32(0.0), kc.float32(0.0)
+    for k in range(a.shape[1]):
+        first += a[i, k] * b[k, j, 0]
+        second += a[i, k] * b[k, j, 1]
+    y[i, j, 0] = first
+    y[i, j, 1] = second
+
+
+@kc.kernel
+def added_up(a: F32_2D, b: F32_2D, y: F32_2D, sums: kc.array(dtype=kc.float32)):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    y[i, j] = total
+    sums[i] += total
+
+
+@needs_fma
 @pytest.mark.parametrize("real", ["float32", "float64"])
 def test_products_are_contracted(real: str) -> None:
     assert contracted(product(kc, getattr(kc, real))) == 1
@@ -115,10 +139,31 @@ def test_products_are_contracted(real: str) -> None:
     [in_line, of_integers, used_twice, turned, read_meanwhile, along_rows, shares_nothing],
     ids=lambda kernel: kernel.name,
 )
-def test_other_sums_are_not(kernel: Any) -> None:
+def test_sums_outside_of_tiles_or_with_other_uses_are_rounded_twice(kernel: Any) -> None:
     assert contracted(kernel) == 0
 
 
+@needs_fma
+def test_the_form_does_not_depend_on_the_plan() -> None:
+    func = normalize(added_up.func)
+    for form in (func, optimize(func), standalone(func)):
+        assert contract_sums(form) is not form
+
+
+def test_small_rows_are_added_alike_on_all_devices() -> None:
+    func, rng = optimize(of_small_rows.func), np.random.default_rng(3)
+    shapes = (9, 11), (11, 18, 2), (9, 18, 2)
+    args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    expected, found, emulated = (copies(args) for _ in range(3))
+    interpreter.run(func, expected, (9, 18))
+    assert launch(func, found, (9, 18)) == abi.STATUS_OK
+    assert emulation.run(func, emulated, (9, 18)).status == abi.STATUS_OK
+    for of_host, of_device, wanted in zip(found, emulated, expected, strict=True):
+        np.testing.assert_array_equal(of_host, wanted)
+        np.testing.assert_array_equal(of_device, wanted)
+
+
+@needs_fma
 def test_each_product_and_sum_is_rounded_once() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((9, 40)), rng.standard_normal((40, 19))
@@ -146,11 +191,23 @@ def test_differences_are_sums_of_negated_products() -> None:
 
 @pytest.mark.parametrize("real", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [1, 3, 15, 16, 17, 31, 32, 33])
-def test_short_rows_read_nothing_behind_them(real: str, columns: int) -> None:
+def test_short_and_few_rows_touch_nothing_behind_them(real: str, columns: int) -> None:
     rng = np.random.default_rng(columns)
     func = optimize(product(kc, getattr(kc, real)).func)
-    a, b = (rng.integers(-8, 8, shape).astype(real) for shape in ((40, 5), (5, columns)))
-    y = ending_at_a_guard(np.zeros((40, columns), real))
-    args = [ending_at_a_guard(a), ending_at_a_guard(b), y]
-    assert launch(func, args, y.shape) == abi.STATUS_OK
-    np.testing.assert_array_equal(y, a @ b)
+    for rows in (1, 4, 5, 7, 8, 13, 15, 40):
+        a, b = (rng.integers(-8, 8, shape).astype(real) for shape in ((rows, 5), (5, columns)))
+        y = ending_at_a_guard(np.zeros((rows, columns), real))
+        args = [ending_at_a_guard(a), ending_at_a_guard(b), y]
+        assert launch(func, args, y.shape) == abi.STATUS_OK
+        np.testing.assert_array_equal(y, a @ b)
+
+
+@pytest.mark.parametrize("rows", [5, 7, 13, 40])
+def test_chunks_do_not_change_bits(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((rows, 33), (33, 100)))
+    func, results = optimize(product(kc, kc.float32).func), np.zeros((3, rows, 100), np.float32)
+    for cut, found in zip((0, 130, 333), results, strict=True):
+        chunks = [(0, cut), (cut, rows * 100)]
+        assert launch(func, [a, b, found], found.shape, chunks) == abi.STATUS_OK
+    np.testing.assert_array_equal(results[1:], results[:2])
