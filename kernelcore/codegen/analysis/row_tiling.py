@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from kernelcore.builtins import arithmetic
-from kernelcore.builtins.arithmetic import add
+from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.logic import less_equal
 from kernelcore.codegen.analysis.component_groups import whole_elements
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides, stride_of
@@ -195,14 +195,18 @@ class _RowTiler:
         first = self.once(eqn)
         eqns = [first]
         self.is_row = [Var(boolean) for _ in self.rows[1:]]
+        # Places are compared from the first row on: indices behind the last row may wrap.
+        left = Var(int32)
+        if self.last is not None:
+            eqns.append(Eqn(sub.op, (self.last, first.out), (left,), loc=eqn.loc))
         for at, row in enumerate(self.rows[1:], 1):
-            row[eqn.out] = index = Var(int32, eqn.out.name)
-            eqns.append(Eqn(add.op, (first.out, Const(int32, at)), (index,), loc=eqn.loc))
+            place: Atom = Const(int32, at)
             if self.last is not None:
-                row[eqn.out] = place = Var(int32, eqn.out.name)
-                both = (index, self.last)
+                both, place = (place, left), Var(int32)
                 eqns.append(Eqn(less_equal.op, both, (self.is_row[at - 1],), loc=eqn.loc))
                 eqns.append(Eqn(arithmetic.min.op, both, (place,), loc=eqn.loc))
+            row[eqn.out] = index = Var(int32, eqn.out.name)
+            eqns.append(Eqn(add.op, (first.out, place), (index,), loc=eqn.loc))
         return eqns
 
     def loop(self, eqn: Eqn) -> Eqn:

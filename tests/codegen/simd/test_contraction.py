@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from fractions import Fraction
 from typing import Any
 
@@ -200,6 +201,23 @@ def test_short_and_few_rows_touch_nothing_behind_them(real: str, columns: int) -
         args = [ending_at_a_guard(a), ending_at_a_guard(b), y]
         assert launch(func, args, y.shape) == abi.STATUS_OK
         np.testing.assert_array_equal(y, a @ b)
+
+
+@pytest.mark.parametrize("rows", [5, 6, 7])
+def test_no_index_wraps_behind_the_last_row_of_all(rows: int) -> None:
+    extent = 2**31 - 1
+    a, y = np.full((10, 1), 3, np.float32), np.zeros((10, 1), np.float32)
+    args = [_last_rows(a, extent), np.ones((1, 1), np.float32), _last_rows(y, extent)]
+    func = optimize(product(kc, kc.float32).func)
+    assert launch(func, args, (extent, 1), [(extent - rows, extent)]) == abi.STATUS_OK
+    np.testing.assert_array_equal(y[:, 0], [0.0] * (10 - rows) + [3.0] * rows)
+
+
+def _last_rows(rows: np.ndarray, extent: int) -> np.ndarray:
+    """An array of ``extent`` rows, whose last ones are ``rows``; there is no memory for others."""
+    before = (extent - len(rows)) * rows.strides[0]
+    memory = (ctypes.c_char * (before + rows.nbytes)).from_address(rows.ctypes.data - before)
+    return np.frombuffer(memory, rows.dtype).reshape(extent, *rows.shape[1:])
 
 
 @pytest.mark.parametrize("rows", [5, 7, 13, 40])
