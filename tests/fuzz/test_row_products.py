@@ -128,7 +128,7 @@ def check(program: Program) -> Func:
     gang, least = rng.choice((1, 4, 16, 64)), rng.choice((1, 1, 4, NO_MASKS))
     rows = rng.choice((1, 2, 4, 8)) if gang > 1 and can_tile_rows(func) else 1
     chunks, narrow = [(0, cut), (cut, points)], rng.choice((0, 4)) if gang > 4 else 0
-    form = rng.choice(((), (gang, 1, rows, least, 0, False, narrow)))
+    form: tuple[Any, ...] = rng.choice(((), (gang, 1, rows, least, 0, False, narrow)))
     with unoptimised():
         status = launch(func, found, program.grid, chunks, *form)
     assert status == abi.STATUS_OK
