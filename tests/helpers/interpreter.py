@@ -187,9 +187,9 @@ class _Compiler:
 
         def step(env: Env) -> None:
             shape = tuple(int(get(env)) for get in extents)
-            outer = np.empty(shape, f"V{spacing}").strides
-            memory: Any = (ctypes.c_byte * (math.prod(shape) * spacing)).from_address(address(env))
-            strides = (*outer, *inner.strides)
+            size_bytes = math.prod(shape) * spacing
+            memory: Any = (ctypes.c_byte * size_bytes).from_address(int(address(env)))
+            strides = (*np.empty(shape, f"V{spacing}").strides, *inner.strides)
             env[out] = np.ndarray((*shape, *inner.shape), inner.dtype, memory, 0, strides)
 
         return step
