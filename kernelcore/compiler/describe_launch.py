@@ -8,6 +8,7 @@ from kernelcore.base import native
 from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.gathering import choose_detours
 from kernelcore.codegen.simd.strategy import panel_rows
@@ -133,7 +134,7 @@ def describe_launch(
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
-        panel_rows=panel_rows(code_form(func)),
+        panel_rows=panel_rows(rows_as_elements(func)),
     )
 
 
@@ -156,7 +157,7 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
 def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
     """How often a thread reads each of ``count`` operands; zeros for those that are no inputs."""
     accesses, found = AccessMap(func), [Reads(0, 0)] * count
-    params = zip(func.params, code_form(func).params, strict=True)
+    params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
             assert isinstance(as_coded.type, ArrayType | Scalar)

@@ -226,6 +226,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     shape = None if flat is None else _launch_shape(chosen, flat, dim)
     planned = optimize(chosen.func)
     func = code_form(planned)
+    is_contracted = func is not rows_as_elements(planned)
     gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:
@@ -258,7 +259,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         func,
         None if other is None else LaneAxis(other.axis, is_along_other),
         gathering and _gathered_arrays(gathering),
-        func is not rows_as_elements(planned),
+        is_contracted,
     )
 
 

@@ -21,7 +21,7 @@ from kernelcore.codegen.simd.strategy import (
     has_vector_form,
     loops_in_parts,
 )
-from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import LEADING, replace_body, used_atoms, walk_eqns
 from kernelcore.language.types import float32, float64
@@ -64,16 +64,19 @@ def _sums_of_products(loop: Eqn) -> Iterator[tuple[Eqn, Eqn]]:
     carried = body.params[LEADING[OpKind.FOR][1] :]
     uses = Counter(atom for eqn in body.eqns for atom in used_atoms(eqn))
     uses.update(body.yields)
-    products = {e.out: e for e in body.eqns if e.op is mul.op and uses[e.out] == 1}
-    totals = dict(zip(carried, body.yields, strict=True))
-    for eqn in body.eqns:
-        if eqn.op not in (add.op, sub.op) or eqn.out.type not in (float32, float64):
+    made: dict[Atom, Eqn] = {e.out: e for e in body.eqns if len(e.outputs) == 1}
+    for total, result in zip(carried, body.yields, strict=True):
+        eqn = made.get(result)
+        if eqn is None or eqn.op not in (add.op, sub.op) or uses[total] != 1:
             continue
-        orders = (eqn.inputs, eqn.inputs[::-1]) if eqn.op is add.op else (eqn.inputs,)
-        for total, term in orders:
-            is_sum = isinstance(total, Var) and totals.get(total) is eqn.out and uses[total] == 1
-            if is_sum and isinstance(term, Var) and term in products:
-                yield eqn, products[term]
+        if total.type not in (float32, float64):
+            continue
+        first, second = eqn.inputs
+        term = second if first is total else first
+        is_sum = first is total or (second is total and eqn.op is add.op)
+        product = made.get(term)
+        if is_sum and product is not None and product.op is mul.op and uses[term] == 1:
+            yield eqn, product
 
 
 def _contracted(region: Region, sums: Mapping[Eqn, Eqn], strides: Strides) -> Region:

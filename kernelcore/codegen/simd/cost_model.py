@@ -160,7 +160,7 @@ def best_gang(
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
     if has_middle:
         return min(2 * lanes, LANES_WITH_MIDDLE)
-    few = _few_registers(float_lanes) if may_be_short else 2
+    few = 1 if may_be_short and float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
     return lanes * _registers(func, bodies, strides, scattered, few)
 
 
@@ -263,11 +263,6 @@ def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
     lanes = REGISTERS_OF_ROW * float_lanes // (2 if is_wide else 1)
     rows = rows_per_tile(func, lanes, float_lanes)
     return (rows, lanes) if REGISTERS_OF_ROW * rows >= TILE_ROWS[0] else None
-
-
-def _few_registers(float_lanes: int) -> int:
-    """One register a value where registers have 64 bytes, else two."""
-    return 1 if float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
 
 
 def adds(func: Func) -> bool:

@@ -214,7 +214,7 @@ def test_no_index_wraps_behind_the_last_row_of_all(rows: int) -> None:
 
 
 def _last_rows(rows: np.ndarray, extent: int) -> np.ndarray:
-    """An array of ``extent`` rows, whose last ones are ``rows``; there is no memory for others."""
+    """An array of ``extent`` rows that ends with ``rows``; no other row may be read or written."""
     before = (extent - len(rows)) * rows.strides[0]
     size_bytes = before + rows.nbytes
     memory: Any = (ctypes.c_char * size_bytes).from_address(rows.ctypes.data - before)

@@ -177,7 +177,9 @@ def test_sums_over_points_do_not_depend_on_the_threads(points: tuple[int, int]) 
 
 def test_the_report_says_along_which_axis_lanes_lie() -> None:
     mean, scale, x = data((3, 21), (3, 21, 21), (70, 21))
-    along_0 = str(kc.explain(whitened, mean, scale, x, np.zeros((70, 3), np.float32)))
+    turned = kc.explain(whitened, mean, scale, x, np.zeros((70, 3), np.float32))
+    assert turned.is_contracted == kc.explain(whitened).is_contracted
+    along_0 = str(turned)
     assert "where launch axis 0 is longer than the last one, lanes lie along it, as re" in along_0
     assert "load scale: one element for all lanes" in along_0
     few = x[:2].copy()
