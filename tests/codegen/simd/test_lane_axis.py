@@ -175,11 +175,18 @@ def test_sums_over_points_do_not_depend_on_the_threads(points: tuple[int, int]) 
     np.testing.assert_allclose(totals[0], expected, 1e-4, 1e-3)
 
 
+def test_the_report_of_another_axis_names_no_contraction() -> None:
+    w, v, x = data((3, 40), (3, 40), (90, 40))
+    w, v, x = data((3, 21), (3, 21), (2, 70, 21))
+    found = kc.explain(between, w, v, x, np.zeros((2, 70, 3), np.float32))
+    assert found.lane_axis is not None
+    assert found.lane_axis.is_taken
+    assert not found.is_contracted
+
+
 def test_the_report_says_along_which_axis_lanes_lie() -> None:
     mean, scale, x = data((3, 21), (3, 21, 21), (70, 21))
-    turned = kc.explain(whitened, mean, scale, x, np.zeros((70, 3), np.float32))
-    assert turned.is_contracted == kc.explain(whitened).is_contracted
-    along_0 = str(turned)
+    along_0 = str(kc.explain(whitened, mean, scale, x, np.zeros((70, 3), np.float32)))
     assert "where launch axis 0 is longer than the last one, lanes lie along it, as re" in along_0
     assert "load scale: one element for all lanes" in along_0
     few = x[:2].copy()
