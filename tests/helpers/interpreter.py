@@ -48,8 +48,8 @@ def run(func: Func, args: Sequence[Any], grid_dims: Dims, points: Points = None)
     """
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
-    compiler = _Compiler(point, loops_in_parts(func), dims[-2] if len(dims) > 1 else 1)
-    body, env = compiler.region(contract_sums(func).body), _bind(func, args)
+    func, rows = contract_sums(func), dims[-2] if len(dims) > 1 else 1
+    body, env = _Compiler(point, loops_in_parts(func), rows).region(func.body), _bind(func, args)
     with np.errstate(all="ignore"):
         for index in np.ndindex(dims) if points is None else points:
             point[:] = index

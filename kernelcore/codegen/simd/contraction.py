@@ -16,11 +16,7 @@ from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
 from kernelcore.codegen.simd.cost_model import best_gang, best_tile
 from kernelcore.codegen.simd.gang_work import innermost_loops
-from kernelcore.codegen.simd.strategy import (
-    FLOAT_LANES_OF_SUMS,
-    has_vector_form,
-    loops_in_parts,
-)
+from kernelcore.codegen.simd.strategy import FLOAT_LANES_OF_SUMS, has_vector_form
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import LEADING, replace_body, used_atoms, walk_eqns
@@ -46,9 +42,9 @@ def contract_sums(func: Func) -> Func:
 
 
 def _has_tiles(func: Func) -> bool:
-    """Whether rows of ``func`` run together, with sums in the order of iterations."""
+    """Whether rows of ``func`` run together, at least in launches of many rows."""
     func = rows_as_elements(plan_accumulations(func))
-    if not has_vector_form(func) or loops_in_parts(func):
+    if not has_vector_form(func):
         return False
     gang = best_gang(func, FLOAT_LANES_OF_SUMS)
     return gang > 1 and best_tile(func, gang, FLOAT_LANES_OF_SUMS)[0] > 1

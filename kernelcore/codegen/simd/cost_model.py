@@ -244,7 +244,7 @@ def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
     each adds up what its threads add.
     """
     narrow = _narrow_tile(func, float_lanes)
-    if narrow is None or narrow[1] > gang or (adds(func) and narrow[1] < gang):
+    if narrow is None or (adds(func) and narrow[1] < gang):
         return rows_per_tile(func, gang, float_lanes), gang
     return narrow
 

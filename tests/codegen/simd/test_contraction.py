@@ -133,11 +133,12 @@ def added_up(a: F32_2D, b: F32_2D, y: F32_2D, sums: kc.array(dtype=kc.float32)):
 def test_products_are_contracted(real: str) -> None:
     assert contracted(product(kc, getattr(kc, real))) == 1
     assert contracted(subtracted) == 1
+    assert contracted(along_rows) == 1
 
 
 @pytest.mark.parametrize(
     "kernel",
-    [in_line, of_integers, used_twice, turned, read_meanwhile, along_rows, shares_nothing],
+    [in_line, of_integers, used_twice, turned, read_meanwhile, shares_nothing],
     ids=lambda kernel: kernel.name,
 )
 def test_sums_outside_of_tiles_or_with_other_uses_are_rounded_twice(kernel: Any) -> None:
@@ -179,6 +180,22 @@ def test_each_product_and_sum_is_rounded_once() -> None:
         found = np.zeros_like(expected)
         kc.launch(kernel, dim=found.shape, inputs=[left, right], outputs=[found])
         np.testing.assert_array_equal(found, expected)
+
+
+@needs_fma
+def test_sums_of_few_iterations_along_rows_are_rounded_once() -> None:
+    rng = np.random.default_rng(2)
+    w, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((19, 31), (17, 31)))
+    expected = np.zeros((17, 19), np.float32)
+    for i, j in np.ndindex(expected.shape):
+        total = 0.0
+        for k in range(31):
+            total = float(np.float32(float(w[j, k]) * float(x[i, k]) + total))
+        expected[i, j] = total
+    for rows in (3, 17):
+        found = np.zeros((rows, 19), np.float32)
+        kc.launch(along_rows, dim=found.shape, inputs=[w, x[:rows]], outputs=[found])
+        np.testing.assert_array_equal(found, expected[:rows])
 
 
 def test_differences_are_sums_of_negated_products() -> None:
