@@ -1,11 +1,14 @@
-"""The form of a kernel that code for processors is generated from."""
+"""The forms of a kernel that code for processors is generated from."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from kernelcore.codegen.analysis.carried_elements import CarriedElements, carry_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.simd.contraction import contract_sums
+from kernelcore.codegen.simd.gathering import choose_detours
+from kernelcore.codegen.simd.strategy import loops_in_parts
 from kernelcore.ir.core import Func
 
 
@@ -13,3 +16,24 @@ from kernelcore.ir.core import Func
 def code_form(func: Func) -> Func:
     """``func``, which has a plan, with elements in place of small rows, and contracted sums."""
     return contract_sums(rows_as_elements(func))
+
+
+@lru_cache(maxsize=4)
+def carried_form(form: Func) -> CarriedElements | None:
+    """A code form whose loops carry elements, for launches that allow it; None if none does.
+
+    Sums keep the order that they have in ``form``: not if these loops would add in parts.
+    """
+    if choose_detours(form) != (None, None):
+        return None
+    found = carry_elements(form)
+    if found is None or len(loops_in_parts(found.func)) > len(loops_in_parts(form)):
+        return None
+    return found
+
+
+def running_form(func: Func) -> Func:
+    """What launches of ``func``, which has a plan, run if nothing keeps loops from carrying."""
+    form = code_form(func)
+    found = carried_form(form)
+    return form if found is None else found.func

@@ -17,7 +17,7 @@ from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
-from kernelcore.codegen.code_form import code_form
+from kernelcore.codegen.code_form import carried_form, code_form
 from kernelcore.codegen.simd.bodies import Bodies
 from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
@@ -130,6 +130,7 @@ class Explanation:
             where they always lie along the last one.
         gathered: Arrays to which loops over the threads add; None if there are none.
         is_contracted: Whether loops round a product and the sum it is added to once.
+        carried: Arrays whose elements loops carry in registers, unless arrays share memory.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Explanation:
     lane_axis: LaneAxis | None = None
     gathered: GatheredArrays | None = None
     is_contracted: bool = False
+    carried: Sequence[str] = ()
 
     def __str__(self) -> str:
         return text.report(self)
@@ -231,6 +233,9 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
     if other is not None and is_along_other:
         func = other.func
+    carried = carried_form(func) if other is None else None
+    if carried is not None:
+        func = carried.func
     strategy = choose_strategy(func, host())
     bodies = bodies_for(func, strategy)
     middle = None if bodies.middle is None else bodies.middle.func
@@ -260,6 +265,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         None if other is None else LaneAxis(other.axis, is_along_other),
         gathering and _gathered_arrays(gathering),
         is_contracted,
+        () if carried is None else tuple(dict.fromkeys(v.name for v in carried.arrays)),
     )
 
 

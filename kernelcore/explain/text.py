@@ -35,6 +35,9 @@ def _head(e: Explanation) -> list[str]:
         names = ", ".join(e.gathered.names)
         lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
         lines.append("  what follows is of the kernel as it is written")
+    if e.carried:
+        names = ", ".join(e.carried)
+        lines.append(f"  loops keep elements of {names} in registers, unless arrays share memory")
     lines += [f"  {line}" for line in _bodies(e)]
     counts = e.work.counts
     unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"

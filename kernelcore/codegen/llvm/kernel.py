@@ -10,6 +10,7 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.carried_elements import CarriedElements
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm import (
     access,
@@ -22,6 +23,7 @@ from kernelcore.codegen.llvm import (
     pieces,
     stacks,
 )
+from kernelcore.codegen.llvm.carried import may_carry
 from kernelcore.codegen.llvm.cast import convert, emit_cast
 from kernelcore.codegen.llvm.emitter import (
     ArrayValue,
@@ -79,6 +81,7 @@ def emit_kernel(
     scales: bool = False,
     other: tuple[OtherAxis, VectorStrategy] | None = None,
     gathering: tuple[Gathering, Sequence[VectorStrategy]] | None = None,
+    carried: tuple[Func, CarriedElements] | None = None,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -93,6 +96,7 @@ def emit_kernel(
             launches that are longer on this axis than on the last one.
         gathering: How ``func`` gathers its sums, if it does, and how the kernels of a piece use
             SIMD registers.
+        carried: ``func`` as written, where its loops carry elements.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
@@ -108,6 +112,8 @@ def emit_kernel(
         detours.append(_gathered_detour(*gathering, target))
     if other is not None:
         detours.append(_other_axis_detour(*other, target))
+    if carried is not None:
+        detours.append(_as_written_detour(*carried, target))
     e = target.begun(func, strategy)
     e.text.marks = [] if with_lines else None
     _emit_grid(e, func, strategy, range(func.rank), detours=detours)
@@ -125,6 +131,16 @@ def _other_axis_detour(found: OtherAxis, strategy: VectorStrategy, target: _Targ
     symbol, e = "@kc.other_axis", target.begun(found.func, strategy)
     _emit_grid(e, found.func, strategy, found.axes)
     return Detour(symbol, target.function(symbol, e, target.marks(found.func)), is_taken)
+
+
+def _as_written_detour(func: Func, carried: CarriedElements, target: _Target) -> Detour:
+    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
+        del dims
+        return e.op(f"xor i1 {may_carry(e, carried)}, true")
+
+    symbol, e = "@kc.as_written", target.begun(func, SCALAR_CODE)
+    _emit_grid(e, func, SCALAR_CODE, range(func.rank))
+    return Detour(symbol, target.function(symbol, e, target.marks(func)), is_taken)
 
 
 def _gathered_detour(

@@ -13,7 +13,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
-from kernelcore.codegen.code_form import code_form
+from kernelcore.codegen.code_form import carried_form, code_form
 from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
@@ -37,11 +37,14 @@ def llvm_text(
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
     func = code_form(func)
+    carried = carried_form(func)
+    written = None if carried is None else (func, carried)
+    func = func if carried is None else carried.func
     chosen = strategy or choose_strategy(func, host())
     # No choice here or in launches depends on the order of the equations of a block.
     if chosen.gang > 1:
         func = scheduling.schedule(func)
-    has_detours = config.optimize and strategy is None and not with_lines
+    has_detours = config.optimize and strategy is None and not with_lines and carried is None
     gathering, other = choose_detours(func) if has_detours else (None, None)
     turned = None if other is None else (other, choose_strategy(other.func, host()))
     pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))
@@ -54,6 +57,7 @@ def llvm_text(
         scales=host().scales,
         other=turned,
         gathering=pieces,
+        carried=written,
     )
 
 
