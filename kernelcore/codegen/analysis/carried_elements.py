@@ -51,14 +51,12 @@ class CarriedElements:
         arrays: Those with such elements.
         apart: Pairs of arrays, one with carried elements, that must share no memory.
         bounds: Those of the loops as written, each of which must have an iteration.
-        equal: Pairs that may be one array; there are none.
     """
 
     func: Func
     arrays: tuple[Var, ...]
     apart: tuple[tuple[Var, Var], ...]
     bounds: tuple[tuple[Atom, ...], ...]
-    equal: tuple[tuple[Var, Var], ...] = ()
 
 
 def carry_elements(func: Func) -> CarriedElements | None:

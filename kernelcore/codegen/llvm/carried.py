@@ -5,8 +5,8 @@ from __future__ import annotations
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.carried_elements import CarriedElements
+from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.codegen.llvm.packed import all_apart
 from kernelcore.ir.core import Region
 from kernelcore.passes.access.accumulation_plan import defining_eqns
 
@@ -16,7 +16,10 @@ def may_carry(e: Emitter, found: CarriedElements) -> str:
 
     The arguments of the kernel are bound.
     """
-    result = all_apart(e, "true", [found])
+    result = "true"
+    for pair in found.apart:
+        is_apart = e.op(f"or i1 {memory.are_apart(e, *pair)}, {memory.rows_are_apart(e, *pair)}")
+        result = e.op(f"and i1 {result}, {is_apart}")
     for bounds in found.bounds:
         e.region(Region((), defining_eqns(found.func, bounds)))
         integer = scalar_type(bounds[0])

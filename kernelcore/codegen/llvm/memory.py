@@ -85,12 +85,37 @@ def are_apart(e: Emitter, x: Atom, y: Atom) -> str:
     return e.op(f"or i1 {e.op(is_before)}, {e.op(is_behind)}")
 
 
-def _extent(e: Emitter, atom: Atom) -> tuple[str, str]:
-    """Where the memory of an array that has elements begins and ends."""
+def rows_are_apart(e: Emitter, x: Atom, y: Atom) -> str:
+    """Whether each row of an array lies between two of the other one, as i1.
+
+    ``v[:, :3]`` and ``v[:, 3:]`` share no memory, though one begins before the other ends.
+    """
+    steps = [e.array(a).strides[:1] for a in (x, y)]
+    if () in steps:
+        return "false"
+    (step,), (other,) = steps
+    ends = [[e.op(f"ptrtoint ptr {p} to i64") for p in _extent(e, a, 1)] for a in (x, y)]
+    sizes = [e.op(f"sub i64 {high}, {low}") for low, high in ends]
+    is_up = e.op(f"icmp sgt i64 {step}, 0")
+    period = e.op(f"select i1 {is_up}, i64 {step}, i64 1")
+    left = e.op(f"srem i64 {e.op(f'sub i64 {ends[1][0]}, {ends[0][0]}')}, {period}")
+    more = e.op(f"select i1 {e.op(f'icmp slt i64 {left}, 0')}, i64 {period}, i64 0")
+    left = e.op(f"add i64 {left}, {more}")
+    result = e.op(f"and i1 {is_up}, {e.op(f'icmp eq i64 {step}, {other}')}")
+    result = e.op(f"and i1 {result}, {e.op(f'icmp uge i64 {left}, {sizes[0]}')}")
+    behind = e.op(f"add i64 {left}, {sizes[1]}")
+    return e.op(f"and i1 {result}, {e.op(f'icmp ule i64 {behind}, {period}')}")
+
+
+def _extent(e: Emitter, atom: Atom, first: int = 0) -> tuple[str, str]:
+    """Where the memory of an array that has elements begins and ends.
+
+    With ``first`` axis 1, that of its first row.
+    """
     array, type_ = e.array(atom), atom.type
     assert isinstance(type_, ArrayType)
     low, high = "0", str(type_.dtype.size_bytes)
-    for extent, stride in zip(array.shape, array.strides, strict=True):
+    for extent, stride in zip(array.shape[first:], array.strides[first:], strict=True):
         reach = e.op(f"mul i64 {e.op(f'sub i64 {extent}, 1')}, {stride}")
         is_down = e.op(f"icmp slt i64 {reach}, 0")
         low = e.op(f"add i64 {low}, {e.op(f'select i1 {is_down}, i64 {reach}, i64 0')}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from kernelcore.codegen.analysis.carried_elements import CarriedElements
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
@@ -49,9 +48,7 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
 
 
 def all_apart(
-    e: Emitter,
-    result: str,
-    users: Iterable[BlockedLoop | CarriedElements | IndependentLoop | KeptRows],
+    e: Emitter, result: str, users: Iterable[BlockedLoop | IndependentLoop | KeptRows]
 ) -> str:
     """Whether ``result``, and every pair of arrays of ``users`` shares no more than it may."""
     pairs = {(*pair, False): None for user in users for pair in user.apart}

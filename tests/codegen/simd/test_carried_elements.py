@@ -9,7 +9,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.carried_elements import carry_elements
 from kernelcore.codegen.code_form import carried_form, code_form
+from kernelcore.codegen.target import cpu
+from kernelcore.ir.core import Func
 from kernelcore.ir.op import ACCESSES, LOOPS
 from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.passes.pipeline import optimize
@@ -158,6 +161,59 @@ def test_arrays_that_share_memory_run_as_written() -> None:
         expected[0] = expected[0] * np.float32(0.5) + expected[k] * b[k, 0]
     kc.launch(stored, dim=(1, 1), inputs=[memory, b], outputs=[memory[:, :1]])
     np.testing.assert_array_equal(memory[0], expected)
+
+
+@kc.kernel
+def counted(x: VEC3, f: VEC3):
+    i = kc.tid()
+    for _ in range(x.shape[0]):
+        f[i] += kc.vec3(1.0, 1.0, 1.0)
+        f[i] += 0.0 * x[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "carries"),
+    [
+        ("x f", True),
+        ("f x", True),
+        ("x x", False),
+        ("x shifted", False),
+        ("shifted x", False),
+        ("x behind", True),
+        ("x wider", False),
+        ("x turned", False),
+    ],
+)
+def test_rows_between_each_other_share_no_memory(
+    names: str, carries: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Launches that carry count, and others store zeros.
+    monkeypatch.setenv("KC_CACHE", "0")
+    found = carry_elements(optimize(counted.func))
+    monkeypatch.setattr(cpu, "carried_form", lambda _: found)
+    memory = np.ones((80, 7), np.float32)
+    views = {
+        "x": memory[:20, :3],
+        "f": memory[:20, 3:6],
+        "shifted": memory[:20, 2:5],
+        "behind": memory[20:40, 1:4],
+        "wider": memory[:40:2, 3:6],
+        "turned": memory[19::-1, 3:6],
+    }
+    x, f = (views[name] for name in names.split())
+    assert launch(_emptied(), [x, f], 20) == abi.STATUS_OK
+    np.testing.assert_array_equal(f, 21.0 if carries else 0.0)
+
+
+def _emptied() -> Func:
+    """A kernel that no other test has compiled: its code is not its own."""
+
+    @kc.kernel
+    def emptied(x: VEC3, f: VEC3):
+        i = kc.tid()
+        f[i] = 0.0 * x[i]
+
+    return optimize(emptied.func)
 
 
 def test_loops_without_iterations_touch_no_element() -> None:
