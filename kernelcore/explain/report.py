@@ -27,6 +27,7 @@ from kernelcore.codegen.simd.strategy import (
     bodies_for,
     choose_strategy,
     scalar_only,
+    short_loops,
 )
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
@@ -130,6 +131,8 @@ class Explanation:
             where they always lie along the last one.
         gathered: Arrays to which loops over the threads add; None if there are none.
         is_contracted: Whether loops round a product and the sum it is added to once.
+        short_gang: Threads of a gang in launches with loops of fewer than ``LOOP_LANES``
+            iterations, where others vectorise these; 0 if none differs.
         carried: Arrays whose elements loops carry in registers, unless arrays share memory.
     """
 
@@ -152,6 +155,7 @@ class Explanation:
     lane_axis: LaneAxis | None = None
     gathered: GatheredArrays | None = None
     is_contracted: bool = False
+    short_gang: int = 0
     carried: Sequence[str] = ()
 
     def __str__(self) -> str:
@@ -237,6 +241,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     if carried is not None:
         func = carried.func
     strategy = choose_strategy(func, host())
+    short = short_loops(func, strategy, host())
     bodies = bodies_for(func, strategy)
     middle = None if bodies.middle is None else bodies.middle.func
     along = lane_strides_of(func, strategy)
@@ -265,6 +270,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         None if other is None else LaneAxis(other.axis, is_along_other),
         gathering and _gathered_arrays(gathering),
         is_contracted,
+        0 if short is None else short.strategy.gang,
         () if carried is None else tuple(dict.fromkeys(v.name for v in carried.arrays)),
     )
 

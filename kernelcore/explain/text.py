@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.explain.devices import sized
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def _head(e: Explanation) -> list[str]:
         names = ", ".join(e.gathered.names)
         lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
         lines.append("  what follows is of the kernel as it is written")
+    if e.short_gang:
+        lines.append(
+            f"  loops of fewer than {LOOP_LANES} iterations: gangs of {e.short_gang} threads"
+        )
     if e.carried:
         names = ", ".join(e.carried)
         lines.append(f"  loops keep elements of {names} in registers, unless arrays share memory")

@@ -10,7 +10,6 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.builtins import float16
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.carried_elements import CarriedElements
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm import (
     access,
@@ -23,7 +22,7 @@ from kernelcore.codegen.llvm import (
     pieces,
     stacks,
 )
-from kernelcore.codegen.llvm.carried import may_carry
+from kernelcore.codegen.llvm.alternatives import Alternative
 from kernelcore.codegen.llvm.cast import convert, emit_cast
 from kernelcore.codegen.llvm.emitter import (
     ArrayValue,
@@ -42,7 +41,6 @@ from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.simd import pack_code
 from kernelcore.codegen.simd.cost_model import is_straight, packs
 from kernelcore.codegen.simd.gathering import Gathering
-from kernelcore.codegen.simd.lane_axis import OtherAxis
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy, loops_in_parts
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
@@ -79,9 +77,8 @@ def emit_kernel(
     *,
     with_lines: bool = False,
     scales: bool = False,
-    other: tuple[OtherAxis, VectorStrategy] | None = None,
+    alternatives: Sequence[Alternative] = (),
     gathering: tuple[Gathering, Sequence[VectorStrategy]] | None = None,
-    carried: tuple[Func, CarriedElements] | None = None,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -92,11 +89,9 @@ def emit_kernel(
         strategy: How the kernel uses SIMD registers.
         with_lines: Whether instructions name their source lines, for LLVM to keep.
         scales: Whether the target multiplies by a power of two in one instruction.
-        other: ``func`` with lanes along another axis, and how that uses SIMD registers, for
-            launches that are longer on this axis than on the last one.
+        alternatives: Code that some launches run instead, the first that a launch takes.
         gathering: How ``func`` gathers its sums, if it does, and how the kernels of a piece use
             SIMD registers.
-        carried: ``func`` as written, where its loops carry elements.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
@@ -110,10 +105,7 @@ def emit_kernel(
     detours: list[Detour] = []
     if gathering is not None:
         detours.append(_gathered_detour(*gathering, target))
-    if other is not None:
-        detours.append(_other_axis_detour(*other, target))
-    if carried is not None:
-        detours.append(_as_written_detour(*carried, target))
+    detours += (_alternative_detour(found, target) for found in alternatives)
     e = target.begun(func, strategy)
     e.text.marks = [] if with_lines else None
     _emit_grid(e, func, strategy, range(func.rank), detours=detours)
@@ -124,23 +116,11 @@ def emit_kernel(
     return module_text(e, f'void @"{symbol}"({_PARAMS}) nounwind{marks}')
 
 
-def _other_axis_detour(found: OtherAxis, strategy: VectorStrategy, target: _Target) -> Detour:
-    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
-        return e.op(f"icmp sgt i64 {dims[found.axis]}, {dims[-1]}")
-
-    symbol, e = "@kc.other_axis", target.begun(found.func, strategy)
-    _emit_grid(e, found.func, strategy, found.axes)
-    return Detour(symbol, target.function(symbol, e, target.marks(found.func)), is_taken)
-
-
-def _as_written_detour(func: Func, carried: CarriedElements, target: _Target) -> Detour:
-    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
-        del dims
-        return e.op(f"xor i1 {may_carry(e, carried)}, true")
-
-    symbol, e = "@kc.as_written", target.begun(func, SCALAR_CODE)
-    _emit_grid(e, func, SCALAR_CODE, range(func.rank))
-    return Detour(symbol, target.function(symbol, e, target.marks(func)), is_taken)
+def _alternative_detour(found: Alternative, target: _Target) -> Detour:
+    e = target.begun(found.func, found.strategy)
+    _emit_grid(e, found.func, found.strategy, found.axes)
+    texts = target.function(found.symbol, e, target.marks(found.func))
+    return Detour(found.symbol, texts, found.is_taken)
 
 
 def _gathered_detour(

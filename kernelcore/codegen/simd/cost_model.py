@@ -135,17 +135,23 @@ def _obstacle(
 
 
 def best_gang(
-    func: Func, float_lanes: int, *, has_middle: bool = False, may_be_short: bool = False
+    func: Func,
+    float_lanes: int,
+    *,
+    has_middle: bool = False,
+    may_be_short: bool = False,
+    has_short_loops: bool = False,
 ) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none.
 
     Gangs are narrow where rows have a middle with code of its own, and where they ``may_be_short``:
-    else most of a short row would be its ends.
+    else most of a short row would be its ends. Short loops gain nothing as vectors.
     """
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), innermost_bodies(eqns)
     scattered = scattered_accesses(func, strides)
-    if _obstacle(func, eqns, bodies, strides, scattered) is not None:
+    obstacle = _obstacle(func, eqns, bodies, strides, scattered)
+    if obstacle is not None and not (has_short_loops and obstacle.loop is not None):
         return 1
     lanes = float_lanes // (2 if is_mostly_64_bit(eqns, strides) else 1)
     if accesses_in_blocks(blocked_loops(func, strides)):

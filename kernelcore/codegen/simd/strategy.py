@@ -18,14 +18,16 @@ from kernelcore.codegen.simd.cost_model import (
     TILE_ROWS,
     best_gang,
     best_tile,
+    obstacle_to_gangs,
+    outer_loops,
     packs,
     suits_loop_lanes,
 )
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.core import Atom, Const, Eqn, Func
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import form_of, launch_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,38 @@ def _gang_for(func: Func, host: Host) -> int:
     if gang == 1 and middle is not None:
         return best_gang(middle.func, lanes, has_middle=True)
     return gang
+
+
+@dataclass(frozen=True, slots=True)
+class ShortLoops:
+    """How launches use SIMD registers whose loops have fewer iterations than vectors of them.
+
+    Attributes:
+        strategy: Gangs of threads.
+        bounds: Those of the loops, which the launch decides.
+    """
+
+    strategy: VectorStrategy
+    bounds: tuple[tuple[Atom, ...], ...]
+
+
+def short_loops(func: Func, chosen: VectorStrategy, host: Host) -> ShortLoops | None:
+    """How launches run ``func``, whose loops are vectorised, if these are short (decision 296).
+
+    None if they run it as others do: gangs do not suit, or would add in another order.
+    """
+    obstacle = obstacle_to_gangs(func) if chosen.loop_lanes > 1 else None
+    if obstacle is None or obstacle.loop is None or not has_vector_form(func):
+        return None
+    known, bounds = launch_values(func), [loop.inputs[:3] for loop in outer_loops(func)]
+    are_known = all(isinstance(a, Const) or a in known for some in bounds for a in some)
+    gang = best_gang(func, host.float_lanes, has_short_loops=True)
+    if gang == 1 or not (are_known and adds_in_order(func)):
+        return None
+    rows, lanes = best_tile(func, gang, host.float_lanes)
+    least = host.least_masked_bytes
+    made = VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
+    return ShortLoops(made, tuple(bounds))
 
 
 def bodies_for(func: Func, strategy: VectorStrategy) -> Bodies:

@@ -15,15 +15,17 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen.code_form import carried_form, code_form
 from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
-from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, short_loops
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
 
 # Code that the disk cache has is loaded without it.
 if TYPE_CHECKING:
-    from kernelcore.codegen.llvm import kernel
+    from kernelcore.codegen.llvm import alternatives, kernel
+    from kernelcore.codegen.llvm.alternatives import Alternative
     from kernelcore.passes import scheduling
 else:
+    alternatives = Deferred("kernelcore.codegen.llvm.alternatives")
     kernel = Deferred("kernelcore.codegen.llvm.kernel")
     scheduling = Deferred("kernelcore.passes.scheduling")
 
@@ -36,17 +38,23 @@ def llvm_text(
     with_lines: bool = False,
 ) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    func = code_form(func)
-    carried = carried_form(func)
-    written = None if carried is None else (func, carried)
-    func = func if carried is None else carried.func
+    form = code_form(func)
+    carried = carried_form(form)
+    func = form if carried is None else carried.func
     chosen = strategy or choose_strategy(func, host())
+    has_detours = config.optimize and strategy is None and not with_lines
+    gathering, other = choose_detours(form) if has_detours else (None, None)
+    others: list[Alternative] = []
+    if carried is not None:
+        others.append(alternatives.as_written(form, carried))
+    if other is not None:
+        others.append(alternatives.along_other_axis(other, choose_strategy(other.func, host())))
+    short = short_loops(func, chosen, host()) if has_detours else None
+    if short is not None:
+        others.append(alternatives.of_short_loops(scheduling.schedule(func), short))
     # No choice here or in launches depends on the order of the equations of a block.
     if chosen.gang > 1:
         func = scheduling.schedule(func)
-    has_detours = config.optimize and strategy is None and not with_lines and carried is None
-    gathering, other = choose_detours(func) if has_detours else (None, None)
-    turned = None if other is None else (other, choose_strategy(other.func, host()))
     pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))
     return kernel.emit_kernel(
         func,
@@ -55,9 +63,8 @@ def llvm_text(
         chosen,
         with_lines=with_lines,
         scales=host().scales,
-        other=turned,
+        alternatives=others,
         gathering=pieces,
-        carried=written,
     )
 
 
