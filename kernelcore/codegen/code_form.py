@@ -20,20 +20,18 @@ def code_form(func: Func) -> Func:
 
 @lru_cache(maxsize=4)
 def carried_form(form: Func) -> CarriedElements | None:
-    """A code form whose loops carry elements, for launches that allow it; None if none does.
+    """A code form with elements that loops carry.
 
-    Sums keep the order that they have in ``form``: not if these loops would add in parts.
+    None if no loop does, if launches may run other code for sums or another axis, or if a carried
+    sum would be added in parts: its order would change.
     """
-    if choose_detours(form) != (None, None):
-        return None
     found = carry_elements(form)
-    if found is None or len(loops_in_parts(found.func)) > len(loops_in_parts(form)):
+    if found is None or choose_detours(form) != (None, None):
         return None
-    return found
+    return found if len(loops_in_parts(found.func)) <= len(loops_in_parts(form)) else None
 
 
-def running_form(func: Func) -> Func:
-    """What launches of ``func``, which has a plan, run if nothing keeps loops from carrying."""
-    form = code_form(func)
+def running_form(form: Func) -> Func:
+    """What launches of a code form run, unless arrays share memory or a loop has no iteration."""
     found = carried_form(form)
     return form if found is None else found.func

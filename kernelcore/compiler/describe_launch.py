@@ -9,7 +9,7 @@ from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
-from kernelcore.codegen.code_form import code_form
+from kernelcore.codegen.code_form import code_form, running_form
 from kernelcore.codegen.simd.gathering import choose_detours
 from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled
@@ -134,7 +134,7 @@ def describe_launch(
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
-        panel_rows=panel_rows(rows_as_elements(func)),
+        panel_rows=panel_rows(running_form(rows_as_elements(func))),
     )
 
 

@@ -133,7 +133,7 @@ class Explanation:
         is_contracted: Whether loops round a product and the sum it is added to once.
         short_gang: Threads of a gang in launches with loops of fewer than ``LOOP_LANES``
             iterations, where others vectorise these; 0 if none differs.
-        carried: Arrays whose elements loops carry in registers, unless arrays share memory.
+        carried: Arrays whose elements loops keep in registers, unless arrays share memory.
     """
 
     name: str

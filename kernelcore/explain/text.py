@@ -42,7 +42,10 @@ def _head(e: Explanation) -> list[str]:
         )
     if e.carried:
         names = ", ".join(e.carried)
-        lines.append(f"  loops keep elements of {names} in registers, unless arrays share memory")
+        lines.append(
+            f"  loops keep elements of {names} in registers; launches whose arrays share memory "
+            "run one point at a time"
+        )
     lines += [f"  {line}" for line in _bodies(e)]
     counts = e.work.counts
     unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"

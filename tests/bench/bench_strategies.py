@@ -23,7 +23,7 @@ import kernelcore as kc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
-from kernelcore.codegen.code_form import running_form
+from kernelcore.codegen.code_form import code_form, running_form
 from kernelcore.codegen.simd.cost_model import TILE_ROWS, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
@@ -150,7 +150,7 @@ def _with_strategy(
     names: list[tuple[str | None, str]] = []
 
     def choose(func: Func) -> VectorStrategy | None:
-        func = running_form(func)
+        func = running_form(code_form(func))
         best = choose_strategy(func, host())
         every = {name_of(s): s for s in [*strategies(func), best]}
         picked = [*every.items(), (None, None)][min(number, len(every))]

@@ -32,11 +32,12 @@ from kernelcore.ir.walk import (
 from kernelcore.passes.access.accumulation_plan import form_of, launch_values
 from kernelcore.passes.access.effects import AccessMap
 
-# Smaller elements are kept in another form in registers.
+# Loads and stores of smaller elements convert them, which a carried value would skip.
 _LEAST_BITS = 32
 # As many as a matrix of 4 x 4 has: more would take the registers that the loop needs.
 _MOST_ELEMENTS = 16
-_ENDINGS = frozenset({OpKind.ASSERT, OpKind.PRINT, OpKind.SNIPPET})
+# What may end the kernel between a load and a store, or see memory, or write to it.
+_OBSERVERS = frozenset({OpKind.ASSERT, OpKind.PRINT, OpKind.SNIPPET})
 
 # An element: its array and indices.
 _Element = tuple[Atom, ...]
@@ -47,10 +48,11 @@ class CarriedElements:
     """A kernel whose loops carry elements.
 
     Attributes:
-        func: It.
-        arrays: Those with such elements.
-        apart: Pairs of arrays, one with carried elements, that must share no memory.
-        bounds: Those of the loops as written, each of which must have an iteration.
+        func: The kernel with loops that carry elements.
+        arrays: The arrays of these elements.
+        apart: Pairs of arrays, the first with carried elements: if two share memory, launches run
+            the kernel as written.
+        bounds: Start, stop and step of each such loop: if one has no iteration, likewise.
     """
 
     func: Func
@@ -61,6 +63,9 @@ class CarriedElements:
 
 def carry_elements(func: Func) -> CarriedElements | None:
     """``func``, which has a plan, with elements that loops carry; None if there are none."""
+    loops = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.FOR]
+    if not any(e.op.kind in WRITES for loop in loops for e in eqns_inside(loop)):
+        return None
     adds = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.ATOMIC_ADD]
     # Strategies decide the order of other sums.
     if first_array_at_address(func) or any(form_of(e) is not AddForm.OWNED for e in adds):
@@ -106,14 +111,16 @@ class _Carrying:
         for array in arrays:
             if array in carried:
                 self.arrays[array] = None
-                self.apart |= {(array, other): None for other in arrays if other is not array}
+                for other in arrays:
+                    if other is not array and (other, array) not in self.apart:
+                        self.apart[array, other] = None
         return _carrying(loop, elements)
 
     def _elements(self, loop: Eqn) -> Iterator[_Element]:
         """The elements that ``loop`` may carry."""
         (body,) = loop.regions
         eqns = list(eqns_inside(loop))
-        if any(e.op.kind in _ENDINGS for e in eqns):
+        if any(e.op.kind in _OBSERVERS for e in eqns):
             return
         inside = {*body.params, *(out for e in eqns for out in e.outputs)}
         own = set(body.eqns)
@@ -125,8 +132,9 @@ class _Carrying:
             if not all(inside.isdisjoint(indices) for indices in found):
                 continue
             if all(_differ(*pair) for pair in combinations(found.values(), 2)):
-                writes = [e for e in users if e.op.kind in WRITES]
-                yield from dict.fromkeys(_element(e) for e in writes)
+                written = {_element(e) for e in users if e.op.kind in WRITES}
+                read = [_element(e) for e in users if e.op.kind is not OpKind.STORE]
+                yield from dict.fromkeys(element for element in read if element in written)
 
 
 def _can_carry(eqn: Eqn) -> bool:

@@ -53,7 +53,7 @@ def as_written(func: Func, found: CarriedElements) -> Alternative:
         del dims
         result = "false"
         for pair in found.apart:
-            is_apart = f"or i1 {memory.are_apart(e, *pair)}, {memory.rows_are_apart(e, *pair)}"
+            is_apart = f"or i1 {memory.are_apart(e, *pair)}, {memory.rows_interleave(e, *pair)}"
             share = e.op(f"xor i1 {e.op(is_apart)}, true")
             result = e.op(f"or i1 {result}, {share}")
         for bounds in found.bounds:

@@ -85,10 +85,11 @@ def are_apart(e: Emitter, x: Atom, y: Atom) -> str:
     return e.op(f"or i1 {e.op(is_before)}, {e.op(is_behind)}")
 
 
-def rows_are_apart(e: Emitter, x: Atom, y: Atom) -> str:
+def rows_interleave(e: Emitter, x: Atom, y: Atom) -> str:
     """Whether each row of an array lies between two of the other one, as i1.
 
-    ``v[:, :3]`` and ``v[:, 3:]`` share no memory, though one begins before the other ends.
+    ``v[:, :3]`` and ``v[:, 3:]`` share no memory, though one begins before the other ends. So it
+    is if a row of ``y`` begins behind one of ``x`` and ends before the next, all modulo the stride.
     """
     steps = [e.array(a).strides[:1] for a in (x, y)]
     if () in steps:
@@ -107,15 +108,15 @@ def rows_are_apart(e: Emitter, x: Atom, y: Atom) -> str:
     return e.op(f"and i1 {result}, {e.op(f'icmp ule i64 {behind}, {period}')}")
 
 
-def _extent(e: Emitter, atom: Atom, first: int = 0) -> tuple[str, str]:
+def _extent(e: Emitter, atom: Atom, first_axis: int = 0) -> tuple[str, str]:
     """Where the memory of an array that has elements begins and ends.
 
-    With ``first`` axis 1, that of its first row.
+    Axes before ``first_axis`` are left out: with 1 it is the first row.
     """
     array, type_ = e.array(atom), atom.type
     assert isinstance(type_, ArrayType)
     low, high = "0", str(type_.dtype.size_bytes)
-    for extent, stride in zip(array.shape[first:], array.strides[first:], strict=True):
+    for extent, stride in zip(array.shape[first_axis:], array.strides[first_axis:], strict=True):
         reach = e.op(f"mul i64 {e.op(f'sub i64 {extent}, 1')}, {stride}")
         is_down = e.op(f"icmp slt i64 {reach}, 0")
         low = e.op(f"add i64 {low}, {e.op(f'select i1 {is_down}, i64 {reach}, i64 0')}")

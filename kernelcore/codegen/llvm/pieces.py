@@ -22,9 +22,9 @@ from kernelcore.passes.access.accumulation_plan import defining_eqns
 
 # Room in the frame for the kept values of a piece.
 KEPT_BYTES = 1 << 17
-# Rows of values that are kept in columns, if multiples of the first size, have so many bytes more:
-# one value of each row would fill few sets of the first cache (docs/decisions/246).
-_EVEN_BYTES, _APART_BYTES = 256, 64
+# A column of kept values whose size is a multiple of the first gets the second more: one value of
+# each column would else fall into few sets of the first cache (docs/decisions/246).
+_ALIASING_BYTES, _PADDING_BYTES = 256, 64
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40
 
@@ -95,7 +95,8 @@ def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:
     kept = _kept(found)
     room = max(KEPT_BYTES // sum(size for _, size, _ in kept), 1) if kept else _NO_LIMIT
     for field, size, in_columns in kept:
-        gaps = room * size // _EVEN_BYTES * _APART_BYTES if in_columns else 0
+        # At most one gap for every multiple.
+        gaps = room * size // _ALIASING_BYTES * _PADDING_BYTES if in_columns else 0
         values = e.slot(f"[{room * size + gaps} x i8], align {memory.CACHE_LINE_BYTES}")
         e.effect(f"store ptr {values}, ptr {memory.address_at(e, block, field.offset)}")
     return block, room
@@ -153,9 +154,9 @@ def _describe(
         shape = size[::-1] if in_columns else size
         row = e.op(f"mul nuw nsw i64 {shape[1]}, {element}")
         if in_columns:
-            odd = e.op(f"add nuw nsw i64 {row}, {_APART_BYTES}")
-            is_even = e.op(f"icmp eq i64 {e.op(f'urem i64 {row}, {_EVEN_BYTES}')}, 0")
-            row = e.op(f"select i1 {is_even}, i64 {odd}, i64 {row}")
+            padded = e.op(f"add nuw nsw i64 {row}, {_PADDING_BYTES}")
+            aliases = e.op(f"icmp eq i64 {e.op(f'urem i64 {row}, {_ALIASING_BYTES}')}, 0")
+            row = e.op(f"select i1 {aliases}, i64 {padded}, i64 {row}")
         places = [field.shape_offset(a) for a in (0, 1)] + [field.stride_offset(a) for a in (0, 1)]
         for place, word in zip(places, (*shape, row, str(element)), strict=True):
             e.effect(f"store i64 {word}, ptr {memory.address_at(e, block, place)}")

@@ -108,7 +108,7 @@ def emit_points(
         with e.gangs_of(strategy.tile_gang):
             tile = tile_of(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
-    # Rows outside of tiles have gangs of their own only where those are wider.
+    # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tile is not None and tail is not None and tile.gang == e.gang
     leaves_gangs = "true" if takes_all else any_long(e, func, split)
     code = RowCode(

@@ -88,7 +88,7 @@ def choose_bodies(
     """
     bodies = _any_place(func, gang, tile_rows, least_masked_bytes)
     if bodies.tail_lanes == gang and tile_gang:
-        # Rows may be too short for a gang, not for that of a tile.
+        # The tail runs whole rows of launches that have tiles, too, which suits gangs of these.
         bodies = replace(bodies, tail_lanes=tile_gang)
     if gang > 1 and tile_rows == 1:
         bodies = _for_long_rows(func, gang, bodies)

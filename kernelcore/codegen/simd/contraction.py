@@ -1,4 +1,6 @@
-"""One rounding for a product and the sum it is added to or subtracted from, in loops of tiles.
+"""One rounding for a product and the sum it is added to or subtracted from.
+
+So it is in loops of kernels whose rows run together in tiles, at least in launches of many rows.
 
 Rows of a tile share what they load, so that arithmetic decides how long such loops take. ``total +=
 a[i, k] * b[k, j]`` is one instruction then in place of two (docs/decisions/294).

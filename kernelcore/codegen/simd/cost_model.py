@@ -157,10 +157,10 @@ def best_gang(
     if accesses_in_blocks(blocked_loops(func, strides)):
         # More rows go through more of the first cache.
         return max(lanes, LEAST_ROWS)
-    narrow = _narrow_tile(func, float_lanes)
-    if narrow is not None:
+    tile = _tile_of_two_registers(func, float_lanes)
+    if tile is not None:
         if adds(func):
-            return narrow[1]
+            return tile[1]
         # Rows alone read as long parts of the rows of an array as they can.
         has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
@@ -249,14 +249,14 @@ def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
     ``gang`` threads are one where rows run alone. Gangs of a kernel that adds have one size, as
     each adds up what its threads add.
     """
-    narrow = _narrow_tile(func, float_lanes)
-    if narrow is None or (adds(func) and narrow[1] < gang):
+    tile = _tile_of_two_registers(func, float_lanes)
+    if tile is None or (adds(func) and tile[1] != gang):
         return rows_per_tile(func, gang, float_lanes), gang
-    return narrow
+    return tile
 
 
-def _narrow_tile(func: Func, float_lanes: int) -> tuple[int, int] | None:
-    """As many rows as possible of ``REGISTERS_OF_ROW``, and how many threads these have.
+def _tile_of_two_registers(func: Func, float_lanes: int) -> tuple[int, int] | None:
+    """The tile whose rows have ``REGISTERS_OF_ROW`` registers: its rows, and threads of a row.
 
     Rows share loads that do not depend on the row, registers those that do not depend on the lane.
     None if these are fewer registers than rows of the largest tile, or if innermost loops add to

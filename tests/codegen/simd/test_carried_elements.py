@@ -10,12 +10,14 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.carried_elements import carry_elements
-from kernelcore.codegen.code_form import carried_form, code_form
+from kernelcore.codegen.code_form import carried_form, code_form, running_form
+from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import ACCESSES, LOOPS
 from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.passes.pipeline import optimize
+from tests.bench.framework_kernels import product
 from tests.helpers.guarded_memory import ending_at_a_guard
 from tests.helpers.kernel_harness import launch
 
@@ -98,7 +100,9 @@ def along_rows(x: F32_2D, y: F32_1D):
         y[i] += x[i, k]
 
 
-@pytest.mark.parametrize(("kernel", "names"), [(added, "c"), (stored, "c"), (nested, "c")])
+@pytest.mark.parametrize(
+    ("kernel", "names"), [(added, "c"), (stored, "c"), (nested, "c"), (of_vectors, "f")]
+)
 def test_elements_are_carried(kernel: Any, names: str) -> None:
     form = code_form(optimize(kernel.func))
     found = carried_form(form)
@@ -142,6 +146,12 @@ def test_bits_are_those_of_the_kernel_as_written(shape: tuple[int, int, int]) ->
         np.testing.assert_array_equal(given, expected)
 
 
+def test_launches_know_the_tiles_of_carried_sums() -> None:
+    in_variable: Any = product(kc, kc.float32)
+    rows = [panel_rows(running_form(optimize(k.func))) for k in (added, in_variable)]
+    assert rows[0] == rows[1] > 0
+
+
 def test_vectors_are_carried_component_by_component() -> None:
     rng = np.random.default_rng(4)
     x, f = (rng.standard_normal((40, 3)).astype(np.float32) for _ in range(2))
@@ -158,8 +168,8 @@ def test_arrays_that_share_memory_run_as_written() -> None:
     b = rng.standard_normal((30, 1)).astype(np.float32)
     expected = memory[0].copy()
     for k in range(30):
-        expected[0] = expected[0] * np.float32(0.5) + expected[k] * b[k, 0]
-    kc.launch(stored, dim=(1, 1), inputs=[memory, b], outputs=[memory[:, :1]])
+        expected[7] = expected[7] * np.float32(0.5) + expected[k] * b[k, 0]
+    kc.launch(stored, dim=(1, 1), inputs=[memory, b], outputs=[memory[:, 7:8]])
     np.testing.assert_array_equal(memory[0], expected)
 
 
@@ -184,10 +194,10 @@ def counted(x: VEC3, f: VEC3):
         ("x turned", False),
     ],
 )
-def test_rows_between_each_other_share_no_memory(
+def test_interleaved_rows_are_told_from_those_that_overlap(
     names: str, carries: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Launches that carry count, and others store zeros.
+    # The code as written is another kernel, which stores zeros: the result says which code ran.
     monkeypatch.setenv("KC_CACHE", "0")
     found = carry_elements(optimize(counted.func))
     monkeypatch.setattr(cpu, "carried_form", lambda _: found)
@@ -206,7 +216,7 @@ def test_rows_between_each_other_share_no_memory(
 
 
 def _emptied() -> Func:
-    """A kernel that no other test has compiled: its code is not its own."""
+    """A kernel of its own, so that no cache holds code that was compiled without the patch."""
 
     @kc.kernel
     def emptied(x: VEC3, f: VEC3):
@@ -227,5 +237,5 @@ def test_loops_without_iterations_touch_no_element() -> None:
 def test_the_report_names_them() -> None:
     a = np.ones((8, 8), np.float32)
     text = str(kc.explain(added, a, a, np.zeros_like(a)))
-    assert "loops keep elements of c in registers, unless arrays share memory" in text
+    assert "loops keep elements of c in registers; launches whose arrays share memory" in text
     assert "keep elements" not in str(kc.explain(moving))

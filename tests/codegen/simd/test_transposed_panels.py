@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.codegen import abi
+from kernelcore.passes.pipeline import optimize
 from tests.helpers.guarded_memory import ending_at_a_guard
+from tests.helpers.kernel_harness import launch
+
+F32_1D = kc.array(dtype=kc.float32)
+F32_2D = kc.array2d(dtype=kc.float32)
 
 
 @pytest.mark.parametrize("columns", [1360, 1361, 1364, 1365, 1366])
@@ -109,3 +115,26 @@ def test_many_arrays_have_panels_or_none(parts: int) -> None:
     found = np.empty((20, 17), np.float32)
     kc.launch(products, dim=found.shape, inputs=[a, b, found])
     np.testing.assert_array_equal(found, np.einsum("ik,jck->ij", a, b))
+
+
+@kc.kernel
+def with_totals(w: F32_2D, x: F32_2D, y: F32_2D, s: F32_1D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(w.shape[1]):
+        total += w[j, k] * x[i, k]
+    y[i, j] = total
+    kc.atomic_add(s, i, total)
+
+
+def test_totals_of_gangs_depend_neither_on_strides_nor_on_tiles() -> None:
+    rng = np.random.default_rng(3)
+    w, x = (rng.standard_normal((n, 40)).astype(np.float32) for n in (70, 40))
+    func, found = optimize(with_totals.func), list[np.ndarray]()
+    forms: list[tuple[Any, ...]] = [("C",), ("F",), ("C", 16, 1, 8, 1, 0, False, 16)]
+    for order, *form in forms:
+        y, s = np.zeros((40, 70), np.float32, order), np.zeros(40, np.float32)
+        assert launch(func, [w, x, y, s], y.shape, None, *form) == abi.STATUS_OK
+        found.append(s)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
