@@ -1,6 +1,7 @@
 """Products and linear layers of small and large batches, beside torch, on one thread and two.
 
-``python -m tests.bench.bench_products product float64`` measures those whose names hold the words.
+``added`` is the product that adds to its result in the loop. ``python -m
+tests.bench.bench_products product float64`` measures those whose names hold the words.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 import kernelcore as kc
 from tests.bench.framework_kernels import product
 from tests.bench.results import Goal, record
-from tests.bench.strategy_kernels import linear
+from tests.bench.strategy_kernels import added, linear
 from tests.bench.timing import Contender, timed
 
 # Rows of the result, columns, iterations. Widths that are a power of two are hard for caches.
@@ -60,7 +61,7 @@ def subjects(
     random = np.random.default_rng(0)
     found: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
     for dtype in (np.float32, np.float64):
-        kernels = [make(kc, getattr(kc, dtype.__name__)) for make in (product, linear)]
+        kernels = [make(kc, getattr(kc, dtype.__name__)) for make in (product, linear, added)]
         for kernel in kernels:
             for m, n, k in SHAPES:
                 name = f"{kernel.name} {m} x {n} of {k}, {dtype.__name__}"

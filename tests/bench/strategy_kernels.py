@@ -102,6 +102,18 @@ def wave(m: Any, real: Any) -> Any:
     return wave
 
 
+def added(m: Any, real: Any) -> Any:
+    """A product whose sums are elements of the result."""
+
+    @m.kernel
+    def added(a: m.array2d(dtype=real), b: m.array2d(dtype=real), y: m.array2d(dtype=real)):
+        i, j = m.tid()
+        for k in range(a.shape[1]):
+            y[i, j] += a[i, k] * b[k, j]
+
+    return added
+
+
 def neighbours(m: Any, real: Any) -> Any:
     """For every column a costly sum over rows that are anywhere."""
 
