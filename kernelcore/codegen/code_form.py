@@ -22,16 +22,24 @@ def code_form(func: Func) -> Func:
 def carried_form(form: Func) -> CarriedElements | None:
     """A code form with elements that loops carry.
 
-    None if no loop does, if launches may run other code for sums or another axis, or if a carried
-    sum would be added in parts: its order would change.
+    None if no loop does, if launches may run other code for sums or another axis, or if any sum
+    would be added in another order.
     """
     found = carry_elements(form)
     if found is None or choose_detours(form) != (None, None):
         return None
-    return found if len(loops_in_parts(found.func)) <= len(loops_in_parts(form)) else None
+    return found if _orders(found.func) == _orders(form) else None
 
 
 def running_form(form: Func) -> Func:
     """What launches of a code form run, unless arrays share memory or a loop has no iteration."""
     found = carried_form(form)
     return form if found is None else found.func
+
+
+def _orders(func: Func) -> list[tuple[object, ...]]:
+    """What decides in which order the loops of ``func`` that may collect in parts do so."""
+    return [
+        (loop.collects, loop.is_ordered_if_short, loop.most_in_panels)
+        for loop in loops_in_parts(func).values()
+    ]

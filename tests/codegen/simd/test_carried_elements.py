@@ -18,8 +18,9 @@ from kernelcore.ir.op import ACCESSES, LOOPS
 from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.passes.pipeline import optimize
 from tests.bench.framework_kernels import product
+from tests.helpers import interpreter
 from tests.helpers.guarded_memory import ending_at_a_guard
-from tests.helpers.kernel_harness import launch
+from tests.helpers.kernel_harness import copies, launch
 
 F32_1D = kc.array(dtype=kc.float32)
 F32_2D = kc.array2d(dtype=kc.float32)
@@ -128,6 +129,30 @@ def in_order(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     for k in range(a.shape[1]):
         found += a[:, k : k + 1] * b[k]
     return found
+
+
+@kc.kernel
+def with_old_values(a: F32_2D, b: F32_2D, w: F32_2D, x: F32_2D, c: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    old = 0.0
+    for k in range(a.shape[1]):
+        old += kc.atomic_add(c, i, j, a[i, k] * b[k, j])
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += w[j, k] * x[i, k]
+    y[i, j] = total + old
+
+
+def test_other_sums_keep_their_order() -> None:
+    func = optimize(with_old_values.func)
+    rng = np.random.default_rng(7)
+    shapes = ((16, 7), (7, 33), (33, 40), (16, 40), (16, 33), (16, 33))
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    expected, found = copies(given), copies(given)
+    interpreter.run(func, expected, (16, 33))
+    assert launch(func, found, (16, 33)) == abi.STATUS_OK
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 5), (9, 40, 70), (65, 33, 4)])
