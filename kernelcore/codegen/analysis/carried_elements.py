@@ -34,8 +34,8 @@ from kernelcore.passes.access.effects import AccessMap
 
 # Loads and stores of smaller elements convert them, which a carried value would skip.
 _LEAST_BITS = 32
-# As many as a matrix of 4 x 4 has: more would take the registers that the loop needs.
-_MOST_ELEMENTS = 16
+# LLVM takes three times as long for so many (docs/decisions/295).
+MOST_ELEMENTS = 64
 # What may end the kernel between a load and a store, or see memory, or write to it.
 _OBSERVERS = frozenset({OpKind.ASSERT, OpKind.PRINT, OpKind.SNIPPET})
 
@@ -104,7 +104,7 @@ class _Carrying:
             return (loop,)
         bounds, elements = loop.inputs[:3], list(self._elements(loop))
         is_known = all(isinstance(a, Const) or a in self._known for a in bounds)
-        if not is_known or not 0 < len(elements) <= _MOST_ELEMENTS:
+        if not is_known or not 0 < len(elements) <= MOST_ELEMENTS:
             return (loop,)
         self.bounds[bounds] = None
         carried, arrays = {element[0] for element in elements}, _arrays(loop)
