@@ -42,8 +42,13 @@ def llvm_text(
     carried = carried_form(form)
     func = form if carried is None else carried.func
     chosen = strategy or choose_strategy(func, host())
+    # No choice here or in launches depends on the order of the equations of a block.
+    if chosen.gang > 1:
+        func = scheduling.schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines
-    gathering, other = choose_detours(form) if has_detours else (None, None)
+    # Kernels whose loops carry elements have no other detours.
+    may_turn = has_detours and carried is None
+    gathering, other = choose_detours(func) if may_turn else (None, None)
     others: list[Alternative] = []
     if carried is not None:
         others.append(alternatives.as_written(form, carried))
@@ -52,9 +57,6 @@ def llvm_text(
     short = short_loops(func, chosen, host()) if has_detours else None
     if short is not None:
         others.append(alternatives.of_short_loops(scheduling.schedule(func), short))
-    # No choice here or in launches depends on the order of the equations of a block.
-    if chosen.gang > 1:
-        func = scheduling.schedule(func)
     pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))
     return kernel.emit_kernel(
         func,
