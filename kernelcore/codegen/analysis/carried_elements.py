@@ -29,12 +29,12 @@ from kernelcore.ir.walk import (
     rewrite,
     walk_eqns,
 )
-from kernelcore.passes.access.accumulation_plan import form_of, launch_values
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 from kernelcore.passes.access.effects import AccessMap
 
 # Loads and stores of smaller elements convert them, which a carried value would skip.
 _LEAST_BITS = 32
-# LLVM takes three times as long for so many (docs/decisions/295).
+# A loop that carries so many takes three times as long to compile (docs/decisions/295).
 MOST_ELEMENTS = 64
 # What may end the kernel between a load and a store, or see memory, or write to it.
 _OBSERVERS = frozenset({OpKind.ASSERT, OpKind.PRINT, OpKind.SNIPPET})
@@ -50,8 +50,8 @@ class CarriedElements:
     Attributes:
         func: The kernel with loops that carry elements.
         arrays: The arrays of these elements.
-        apart: Pairs of arrays, the first with carried elements: if two share memory, launches run
-            the kernel as written.
+        apart: Pairs of arrays, one with carried elements: if two share memory, launches run the
+            kernel as written.
         bounds: Start, stop and step of each such loop: if one has no iteration, likewise.
     """
 
@@ -70,11 +70,7 @@ def carry_elements(func: Func) -> CarriedElements | None:
     # Strategies decide the order of other sums.
     if first_array_at_address(func) or any(form_of(e) is not AddForm.OWNED for e in adds):
         return None
-    accesses = AccessMap(func)
-    found = _Carrying(
-        {v for v in accesses.by_array if isinstance(v, Var) and accesses.owned(v)},
-        launch_values(func),
-    )
+    found = _Carrying(func)
     body = found.region(func.body)
     if not found.bounds:
         return None
@@ -83,10 +79,12 @@ def carry_elements(func: Func) -> CarriedElements | None:
 
 
 class _Carrying:
-    """The loops of a kernel that carry elements of the arrays ``owned``."""
+    """The loops of a kernel that carry elements of arrays that belong to one thread each."""
 
-    def __init__(self, owned: set[Var], known: set[Atom]) -> None:
-        self._owned, self._known = owned, known
+    def __init__(self, func: Func) -> None:
+        accesses = AccessMap(func)
+        self._params, self._known = func.params, launch_values(func)
+        self._owned = {v for v in func.params if v in accesses.by_array and accesses.owned(v)}
         self.arrays: dict[Var, None] = {}
         self.apart: dict[tuple[Var, Var], None] = {}
         self.bounds: dict[tuple[Atom, ...], None] = {}
@@ -103,17 +101,16 @@ class _Carrying:
         if loop.op.kind is not OpKind.FOR:
             return (loop,)
         bounds, elements = loop.inputs[:3], list(self._elements(loop))
-        is_known = all(isinstance(a, Const) or a in self._known for a in bounds)
-        if not is_known or not 0 < len(elements) <= MOST_ELEMENTS:
+        if not are_known(bounds, self._known) or not 0 < len(elements) <= MOST_ELEMENTS:
             return (loop,)
         self.bounds[bounds] = None
-        carried, arrays = {element[0] for element in elements}, _arrays(loop)
-        for array in arrays:
-            if array in carried:
-                self.arrays[array] = None
-                for other in arrays:
-                    if other is not array and (other, array) not in self.apart:
-                        self.apart[array, other] = None
+        carried = {array for array, *_ in elements}
+        accessed = {e.inputs[0] for e in eqns_inside(loop) if e.op.kind in ACCESSES}
+        # In the order of parameters, so that no pair is found in two orders.
+        arrays = [param for param in self._params if param in accessed]
+        pairs = combinations(arrays, 2)
+        self.arrays |= {array: None for array in arrays if array in carried}
+        self.apart |= {pair: None for pair in pairs if not carried.isdisjoint(pair)}
         return _carrying(loop, elements)
 
     def _elements(self, loop: Eqn) -> Iterator[_Element]:
@@ -152,11 +149,6 @@ def _differ(one: Eqn, other: Eqn) -> bool:
     return any(
         isinstance(a, Const) and isinstance(b, Const) and a.value != b.value for a, b in pairs
     )
-
-
-def _arrays(loop: Eqn) -> list[Var]:
-    found = dict.fromkeys(e.inputs[0] for e in eqns_inside(loop) if e.op.kind in ACCESSES)
-    return [array for array in found if isinstance(array, Var)]
 
 
 def _carrying(loop: Eqn, elements: Sequence[_Element]) -> list[Eqn]:

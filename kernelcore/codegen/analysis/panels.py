@@ -18,7 +18,7 @@ from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import FEW_TRIPS, WRITES, OpKind
 from kernelcore.ir.walk import array_type, element_indices, walk_eqns
-from kernelcore.passes.access.accumulation_plan import defining_eqns, launch_values
+from kernelcore.passes.access.accumulation_plan import are_known, defining_eqns, launch_values
 
 # Smaller elements are kept in another form in registers.
 LEAST_BITS = 32
@@ -62,7 +62,7 @@ def panel_loads(func: Func, strides: Strides, others: Collection[Eqn]) -> Mappin
         if loop.op.kind is not OpKind.FOR or loop in others or FEW_TRIPS in loop.attrs:
             continue
         *ends, step = loop.inputs[:3]
-        if not (isinstance(step, Const) and all(isinstance(a, Const) or a in known for a in ends)):
+        if not (isinstance(step, Const) and are_known(ends, known)):
             continue
         index = loop.regions[0].params[0]
         loads = [e for e in loop.regions[0].eqns if e.op.kind is OpKind.LOAD]

@@ -25,7 +25,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import Scalar
-from kernelcore.passes.access.accumulation_plan import form_of, launch_values
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 from kernelcore.passes.access.index_offsets import definitions, position_of
 
 # Loops that are known to have fewer iterations make their sums one by one.
@@ -113,7 +113,7 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
         launch_values(func) if any(b.is_ordered_if_short for b in made.values()) else set[Atom]()
     )
     for loop, blocked in made.items():
-        has_known_trips = all(isinstance(a, Const) or a in known for a in loop.inputs[:3])
+        has_known_trips = are_known(loop.inputs[:3], known)
         if loop in outermost:
             streams = tuple(replace(stream, is_outermost=True) for stream in blocked.streams)
             made[loop] = replace(blocked, streams=streams)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kernelcore.base.dataclass import dataclass
-from kernelcore.builtins.composed import trip_count
-from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.carried_elements import CarriedElements
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.lane_axis import OtherAxis
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import SCALAR_CODE, ShortLoops, VectorStrategy
-from kernelcore.ir.core import Atom, Func, Region
-from kernelcore.passes.access.accumulation_plan import defining_eqns
+from kernelcore.ir.core import Func
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,8 @@ def as_written(func: Func, found: CarriedElements) -> Alternative:
             share = e.op(f"xor i1 {e.op(is_apart)}, true")
             result = e.op(f"or i1 {result}, {share}")
         for bounds in found.bounds:
-            result = e.op(f"or i1 {result}, {_has_fewer_trips(e, found.func, bounds, 1)}")
+            is_empty = e.op(f"icmp eq i64 {launch_trips(e, found.func, bounds)}, 0")
+            result = e.op(f"or i1 {result}, {is_empty}")
         return result
 
     return Alternative("@kc.as_written", func, SCALAR_CODE, range(func.rank), is_taken)
@@ -70,17 +69,8 @@ def of_short_loops(func: Func, found: ShortLoops) -> Alternative:
         del dims
         result = "true"
         for bounds in found.bounds:
-            is_short = _has_fewer_trips(e, func, bounds, LOOP_LANES)
+            is_short = e.op(f"icmp ult i64 {launch_trips(e, func, bounds)}, {LOOP_LANES}")
             result = e.op(f"and i1 {result}, {is_short}")
         return result
 
     return Alternative("@kc.short_loops", func, found.strategy, range(func.rank), is_taken)
-
-
-def _has_fewer_trips(e: Emitter, func: Func, bounds: Sequence[Atom], trips: int) -> str:
-    """Whether a loop of ``func`` has fewer than ``trips`` iterations, as i1."""
-    e.region(Region((), defining_eqns(func, tuple(bounds))))
-    integer = scalar_type(bounds[0])
-    with e.at(1):
-        count = trip_count(e, integer, *(e.value(a) for a in bounds))
-    return e.op(f"icmp ult {LLVM_TYPES[integer.name]} {count}, {trips}")

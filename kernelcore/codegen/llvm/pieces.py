@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcore.builtins.composed import trip_count
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.gathered_sums import Bounds, GatheredSum, GatheredSums
+from kernelcore.codegen.analysis.gathered_sums import GatheredSum, GatheredSums
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.gang_loop import minimum
 from kernelcore.codegen.simd.grid_loop import unravel
-from kernelcore.ir.core import Region, Var
-from kernelcore.language.types import ArrayType, int32
-from kernelcore.passes.access.accumulation_plan import defining_eqns
+from kernelcore.ir.core import Var
+from kernelcore.language.types import ArrayType
 
 # Room in the frame for the kept values of a piece.
 KEPT_BYTES = 1 << 17
@@ -36,7 +35,7 @@ def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
     """
     result = "true"
     for bounds in found.bounds:
-        is_long = e.op(f"icmp uge i32 {_trips(e, found, bounds)}, {trips}")
+        is_long = e.op(f"icmp uge i64 {launch_trips(e, found.func, bounds)}, {trips}")
         result = e.op(f"and i1 {result}, {is_long}")
     return result
 
@@ -53,7 +52,7 @@ def emit_pieces(
         symbols: The functions of ``found.funcs``.
     """
     block, room = _block(e, found)
-    trips = {b: e.op(f"zext i32 {_trips(e, found, b)} to i64") for b in found.bounds}
+    trips = {b: launch_trips(e, found.func, b) for b in found.bounds}
     grids = [_grid(e, s, dims, trips[s.bounds]) for s in found.sums]
     before, piece, done = e.block, e.label("piece"), e.label("pieces_done")
     e.jump_into(piece)
@@ -79,12 +78,6 @@ def emit_pieces(
     e.add_edge(position, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, %end"), piece, done)
     e.start_block(done)
-
-
-def _trips(e: Emitter, found: GatheredSums, bounds: Bounds) -> str:
-    """The iterations of a loop, as i32."""
-    e.region(Region((), defining_eqns(found.func, bounds)))
-    return trip_count(e, int32, *(e.value_at(a, 1) for a in bounds))
 
 
 def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from kernelcore.codegen.analysis.row_blocks import RowStream
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import repeat, resized
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.gang_loop import minimum
 from kernelcore.codegen.simd.row_blocks import read_block
 from kernelcore.codegen.simd.row_transfer import BLOCK
@@ -48,11 +49,7 @@ class StripPanels:
         """Emit how many gangs are a strip, an i64, at the start of a row."""
         e, most = self._e, str(MOST_GANGS)
         for loop, loads in self._loads.items():
-            integer = scalar_type(loop.regions[0].params[0])
-            e.region(Region((), defining_eqns(self._func, loop.inputs[:3])))
-            with e.at(1):
-                count = trip_count(e, integer, *(e.value(a) for a in loop.inputs[:3]))
-            self._counts[loop] = count = resized(e, count, LLVM_TYPES[integer.name], "i64")
+            self._counts[loop] = count = launch_trips(e, self._func, loop.inputs[:3])
             row_bytes = max(e.gang * array_type(load).dtype.size_bytes for load in loads)
             iterations = e.op(f"call i64 @llvm.umax.i64(i64 {count}, i64 1)")
             most = minimum(e, most, e.op(f"udiv i64 {self._room // row_bytes}, {iterations}"))

@@ -24,10 +24,10 @@ from kernelcore.codegen.simd.cost_model import (
     suits_loop_lanes,
 )
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.ir.core import Atom, Const, Eqn, Func
+from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.access.accumulation_plan import form_of, launch_values
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,7 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     """The strategy that the cost model expects to be fastest for ``func`` on ``host``."""
     gang = _gang_for(func, host)
     if gang > 1:
-        rows, lanes = best_tile(func, gang, host.float_lanes)
-        least = host.least_masked_bytes
-        return VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
+        return _in_gangs(func, gang, host)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     has_packs = config.optimize and not loops_in_parts(func)
@@ -122,14 +120,19 @@ def short_loops(func: Func, chosen: VectorStrategy, host: Host) -> ShortLoops | 
     if obstacle is None or obstacle.loop is None or not has_vector_form(func):
         return None
     known, bounds = launch_values(func), [loop.inputs[:3] for loop in outer_loops(func)]
-    are_known = all(isinstance(a, Const) or a in known for some in bounds for a in some)
-    gang = best_gang(func, host.float_lanes, has_short_loops=True)
-    if gang == 1 or not (are_known and adds_in_order(func)):
+    if not (all(are_known(some, known) for some in bounds) and adds_in_order(func)):
         return None
+    gang = best_gang(func, host.float_lanes, has_short_loops=True)
+    if gang == 1:
+        return None
+    return ShortLoops(_in_gangs(func, gang, host), tuple(bounds))
+
+
+def _in_gangs(func: Func, gang: int, host: Host) -> VectorStrategy:
+    """Gangs of ``gang`` threads, with the best tiles."""
     rows, lanes = best_tile(func, gang, host.float_lanes)
     least = host.least_masked_bytes
-    made = VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
-    return ShortLoops(made, tuple(bounds))
+    return VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
 
 
 def bodies_for(func: Func, strategy: VectorStrategy) -> Bodies:

@@ -8,7 +8,7 @@ per thread, and which part of the array a chunk can reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import Enum, auto
 from math import prod
 
@@ -88,7 +88,7 @@ def plan_accumulations(func: Func) -> Func:
             return AddForm.OWNED
         if array not in accumulated:
             return AddForm.ATOMIC
-        is_fixed = all(isinstance(i, Const) or i in uniform for i in element_indices(eqn))
+        is_fixed = are_known(element_indices(eqn), uniform)
         if is_fixed and not is_narrow(array_type(eqn).dtype) and len(sites) < MAX_PARTIAL_SITES:
             sites.append(eqn)
             return AddForm.PARTIAL
@@ -229,16 +229,17 @@ def launch_values(func: Func, *, with_indices: bool = False) -> set[Atom]:
     ``with_indices`` adds the indices of loops that all threads run alike.
     """
     found: set[Atom] = set(func.params)
-
-    def known(atoms: Sequence[Atom]) -> bool:
-        return all(isinstance(a, Const) or a in found for a in atoms)
-
     for eqn in walk_eqns(func.body):
-        if eqn.op.kind in _PURE and known(eqn.inputs):
+        if eqn.op.kind in _PURE and are_known(eqn.inputs, found):
             found.update(eqn.outputs)
-        elif with_indices and eqn.op.kind is OpKind.FOR and known(eqn.inputs[:3]):
+        elif with_indices and eqn.op.kind is OpKind.FOR and are_known(eqn.inputs[:3], found):
             found.add(eqn.regions[0].params[0])
     return found
+
+
+def are_known(atoms: Sequence[Atom], known: Set[Atom]) -> bool:
+    """Whether all ``atoms`` are constants, or among the values that are ``known``."""
+    return all(isinstance(a, Const) or a in known for a in atoms)
 
 
 def _weight(access: Access, uniform: set[Atom]) -> int:
