@@ -233,13 +233,13 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     planned = optimize(chosen.func)
     func = code_form(planned)
     is_contracted = func is not rows_as_elements(planned)
+    carried = carried_form(func)
     gathering, other = choose_detours(func)
     is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
-    if other is not None and is_along_other:
-        func = other.func
-    carried = carried_form(func) if other is None else None
     if carried is not None:
         func = carried.func
+    elif other is not None and is_along_other:
+        func = other.func
     strategy = choose_strategy(func, host())
     short = short_loops(func, strategy, host())
     bodies = bodies_for(func, strategy)
@@ -271,7 +271,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         gathering and _gathered_arrays(gathering),
         is_contracted,
         0 if short is None else short.strategy.gang,
-        () if carried is None else tuple(dict.fromkeys(v.name for v in carried.arrays)),
+        () if carried is None else tuple(v.name for v in carried.arrays),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from kernelcore.base import native
 from kernelcore.builtins.arithmetic import fma
 from kernelcore.frontend.calls.intrinsics import tid
+from kernelcore.language.function import func
 from kernelcore.launch.declare import kernel
 from kernelcore.launch.launch import launch
 from kernelcore.runtime.array.array import array
@@ -43,25 +44,22 @@ def _copy(x: array[float], y: array[float]):
     y[i] = x[i]
 
 
+@func
+def _rounded_twice(x: float, y: float, z: float) -> float:
+    return x * y + z
+
+
+_multiply_and_add = fma if native.has_fma else _rounded_twice
+
+
 @kernel
-def _multiply_and_add(x: array[float], y: array[float], steps: int):
+def _multiply_and_add_often(x: array[float], y: array[float], steps: int):
     i = tid()
     a = x[i]
     b = a + 1.0
     for _ in range(steps):
-        a = a * 0.5 + 0.25
-        b = b * 0.5 + 0.125
-    y[i] = a + b
-
-
-@kernel
-def _multiply_and_add_fused(x: array[float], y: array[float], steps: int):
-    i = tid()
-    a = x[i]
-    b = a + 1.0
-    for _ in range(steps):
-        a = fma(a, 0.5, 0.25)
-        b = fma(b, 0.5, 0.125)
+        a = _multiply_and_add(a, 0.5, 0.25)
+        b = _multiply_and_add(b, 0.5, 0.125)
     y[i] = a + b
 
 
@@ -71,8 +69,8 @@ def roofs() -> Roofs:
     x, y = (np.ones(_COPIED_ELEMENTS, np.float32) for _ in range(2))
     copying = fastest(lambda: launch(_copy, _COPIED_ELEMENTS, [x], [y]), _ROUNDS)
     few, made = x[:_POINTS], y[:_POINTS]
-    of_both = _multiply_and_add_fused if native.has_fma else _multiply_and_add
-    adding = fastest(lambda: launch(of_both, _POINTS, [few], [made, _STEPS]), _ROUNDS)
+    run = _multiply_and_add_often
+    adding = fastest(lambda: launch(run, _POINTS, [few], [made, _STEPS]), _ROUNDS)
     return Roofs(2 * x.nbytes / copying, _POINTS * _STEPS * _FLOPS_PER_STEP / adding)
 
 
