@@ -157,13 +157,16 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
 def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
     """How often a thread reads each of ``count`` operands; zeros for those that are no inputs."""
     accesses, found = AccessMap(func), [Reads(0, 0)] * count
+    # Lanes along another axis run points in another order than that of their launch indices.
+    has_windows = choose_detours(code_form(func))[1] is None
     params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
             assert isinstance(as_coded.type, ArrayType | Scalar)
             components = () if as_coded is param else as_array(as_coded.type).components
             rows, columns = (*components, 0, 0)[:2]
-            found[bound.operand] = reads_of(accesses, param)._replace(element=(rows, columns))
+            reads = reads_of(accesses, param)._replace(element=(rows, columns))
+            found[bound.operand] = reads if has_windows else reads._replace(windows=())
     return found
 
 

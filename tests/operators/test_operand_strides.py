@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,9 @@ import pytest
 import torch
 
 import kernelcore as kc
+from kernelcore.codegen.code_form import code_form
+from kernelcore.codegen.simd.gathering import choose_detours
+from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
 
 
@@ -81,6 +87,46 @@ def multiplied(r: kc.array3d(dtype=float), x: kc.array2d(dtype=float), y: kc.arr
     y[i, 2] = r[i, 2, 0] * a + r[i, 2, 1] * b + r[i, 2, 2] * c
 
 
+@kc.op(launch_dims=("x.shape[0]", "x.shape[1]"), output_dims=("x.shape[0]", "x.shape[1]"))
+@kc.kernel
+def around(x: kc.array3d(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(x.shape[2]):
+        total += x[i, j, k]
+        if i >= 2:
+            total -= 0.25 * x[i - 2, j, k]
+        if i + 1 < x.shape[0] and j + 1 < x.shape[1]:
+            total += 0.5 * x[i + 1, j + 1, k]
+    y[i, j] = total
+
+
+# Prints how many KiB the sums of the rows of 128 MiB take.
+LARGE_OPERAND = """
+import resource
+
+import numpy as np
+
+import kernelcore as kc
+
+
+@kc.op(launch_dims="x.shape[0]", output_dims="x.shape[0]")
+@kc.kernel
+def sums(x: kc.array2d(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    for j in range(x.shape[1]):
+        y[i] += x[i, j]
+
+
+sums(np.ones((500, 1000)).T)
+x = np.ones((512, 32_768)).T
+assert x.nbytes == 1 << 27
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert (sums(x) == 512).all()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
 def random(*shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))
 
@@ -128,6 +174,12 @@ OPERANDS: list[tuple[Any, list[torch.Tensor]]] = [
     (multiplied, [random(200, 3, 3), random(200, 3)]),
     (multiplied, [random(20, 3, 4), random(20, 3)]),
     (cubed, [random(7, 1, 1)]),
+    # Large ones are copied part by part: whole rows, parts of rows, one long row.
+    (norms, [random(700, 80, 3)]),
+    (multiplied, [random(20_000, 3, 3), random(20_000, 3)]),
+    (around, [random(300, 50, 12)]),
+    (around, [random(20, 400, 12)]),
+    (around, [random(1, 6000, 12)]),
 ]
 
 
@@ -195,9 +247,54 @@ def test_a_few_elements_of_a_large_table_are_read_where_they_are() -> None:
     ],
 )
 def test_reads_of_a_thread_are_counted(op: Any, wanted: list[Any]) -> None:
+    assert [tuple(reads)[:3] for reads in operation_of(op).reads()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        (biased, [[(0, 0, 0, 0), (1, 1, 0, 0)], [(1, 0, 0, 0)]]),
+        (product, [[(0, 0, 0, 0)], [(1, 1, 0, 0)]]),
+        (gathered, [[], [(0, 0, 0, 0)]]),
+        (around, [[(0, 0, -2, 1), (1, 1, 0, 1)]]),
+    ],
+)
+def test_reads_at_launch_indices_are_windows(op: Any, wanted: list[Any]) -> None:
+    assert [[*map(tuple, reads.windows)] for reads in operation_of(op).reads()] == wanted
+
+
+def test_lanes_along_another_axis_leave_no_windows() -> None:
+    # Their points are in another order, so a part of them is no range of launch indices.
+    @kc.op(launch_dims=("x.shape[0]", "w.shape[0]"), output_dims=("x.shape[0]", "w.shape[0]"))
+    @kc.kernel
+    def gates(
+        x: kc.array2d(dtype=float),
+        w: kc.array2d(dtype=float),
+        v: kc.array2d(dtype=float),
+        u: kc.array2d(dtype=float),
+        y: kc.array2d(dtype=float),
+    ):
+        i, k = kc.tid()
+        total = 0.0
+        for b in range(x.shape[1]):
+            total += (w[k, b] + v[k, b] * u[k, b]) * x[i, b]
+        y[i, k] = total
+
+    made = operation_of(gates)
+    assert choose_detours(code_form(made.optimized))[1] is not None
+    assert all(reads.windows == () for reads in made.reads())
+
+
+def test_windows_of_a_large_operand_take_little_memory(tmp_path: Path) -> None:
+    program = tmp_path / "sums.py"
+    program.write_text(LARGE_OPERAND)
+    used = subprocess.run([sys.executable, program], check=True, capture_output=True, text=True)
+    assert int(used.stdout) < 20_000
+
+
+def operation_of(op: Any) -> Operation:
     spec = op.spec
-    made = kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
-    assert [tuple(reads) for reads in made.reads()] == wanted
+    return kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
 
 
 def test_reads_of_neighbours_in_loops_of_fixed_length_are_counted() -> None:

@@ -28,7 +28,8 @@ namespace {
 
 using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
-using FlatReads = std::tuple<int64_t, uint64_t, std::array<int64_t, 2>>;
+using FlatWindows = std::vector<std::array<int64_t, 4>>;
+using FlatReads = std::tuple<int64_t, uint64_t, std::array<int64_t, 2>, FlatWindows>;
 using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
@@ -67,7 +68,11 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
   }
   for (size_t i = 0; i < reads.size(); ++i) {
     OperandSpec& spec = made->operands[i];
-    std::tie(spec.reads, spec.swept_axes, spec.element) = reads[i];
+    FlatWindows windows;
+    std::tie(spec.reads, spec.swept_axes, spec.element, windows) = reads[i];
+    for (auto [launch_axis, axis, low, high] : windows) {
+      spec.windows.push_back({static_cast<int>(launch_axis), static_cast<int>(axis), low, high});
+    }
   }
   for (const auto& [dtype, rules] : result_rules) {
     made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});

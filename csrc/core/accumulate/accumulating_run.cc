@@ -52,7 +52,7 @@ struct AccumulatingRun::PendingChunk : AddLog {
 AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
                                  const Launch& launch, int64_t chunk)
     : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk,
-                 descriptor.flush_denormals),
+                 descriptor.flush_denormals, launch.windows),
       block_bytes_(descriptor.block_template.size()) {
   choose_ways(descriptor);
   sequences_.cut(chunks(), count_sequences());

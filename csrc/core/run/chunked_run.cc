@@ -2,19 +2,30 @@
 
 #include "core/run/float_mode.h"
 #include "core/run/launch.h"
+#include "core/run/operand_windows.h"
 #include "core/run/spin_wait.h"
 
 namespace kernelcore {
 
 ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total,
-                       int64_t chunk, bool flush_denormals)
+                       int64_t chunk, bool flush_denormals, const OperandWindows* windows)
     : fn_(fn),
       block_(block),
       grid_(grid),
       total_(total),
       chunk_(chunk),
       chunks_((total + chunk - 1) / chunk),
-      flush_denormals_(flush_denormals) {}
+      flush_denormals_(flush_denormals),
+      windows_(windows) {}
+
+void ChunkedRun::run_kernel(const void* block, const Grid& grid, int64_t begin, int64_t end) const {
+  if (is_interrupted(grid.status)) return;
+  if (windows_ == nullptr) {
+    fn_(block, &grid, begin, end);
+  } else {
+    windows_->run(fn_, block, grid, begin, end);
+  }
+}
 
 void ChunkedRun::claim_rest(int64_t at_once) {
   for (int64_t index = next_.load(std::memory_order_relaxed); index < chunks_; index += at_once) {

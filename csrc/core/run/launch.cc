@@ -163,7 +163,7 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   bool has_panels = descriptor.panel_rows > 0;
   if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
-                     descriptor.flush_denormals);
+                     descriptor.flush_denormals, launch.windows);
   int64_t first_ns = timed(chunked);
   int64_t rest_ns = rest_of(chunked, first_ns);
   if (has_panels) {
@@ -174,6 +174,8 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   // Runs are interrupted between calls of the kernel.
   int64_t pieces = rest_ns / kLongNs + 1;
   int64_t most = (chunked.chunks() + pieces - 1) / pieces;
+  // Copies for one chunk stay in the cache.
+  if (launch.windows != nullptr) most = 1;
   if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
     int64_t least = 1;
     if (has_panels) {
@@ -234,6 +236,10 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
 }
 
 }  // namespace
+
+int64_t least_chunk_points(const Launch& launch) {
+  return std::clamp(launch.total / kTargetChunks, kMinChunkPoints, kMaxChunkPoints);
+}
 
 void set_eager_sharing(bool is_eager) {
   g_is_eager.store(is_eager, std::memory_order_relaxed);

@@ -18,11 +18,13 @@ namespace kernelcore {
 /// Runs of at most this many grid points stay on the calling thread, as one chunk.
 inline constexpr int64_t kInlinePoints = 256;
 
+class OperandWindows;
+
 /// A run cut into chunks that threads claim until none is left.
 class ChunkedRun {
  public:
   ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total, int64_t chunk,
-             bool flush_denormals = false);
+             bool flush_denormals = false, const OperandWindows* windows = nullptr);
   virtual ~ChunkedRun() = default;
   ChunkedRun(const ChunkedRun&) = delete;
   ChunkedRun& operator=(const ChunkedRun&) = delete;
@@ -64,9 +66,7 @@ class ChunkedRun {
   void limit_workers(int64_t count) { max_workers_ = count; }
 
   /// Runs the kernel over a range of points, unless the run has been interrupted.
-  void run_kernel(const void* block, const Grid& grid, int64_t begin, int64_t end) const {
-    if (!is_interrupted(grid.status)) fn_(block, &grid, begin, end);
-  }
+  void run_kernel(const void* block, const Grid& grid, int64_t begin, int64_t end) const;
   const void* block() const { return block_; }
   const Grid& grid() const { return *grid_; }
   int64_t total() const { return total_; }
@@ -98,6 +98,7 @@ class ChunkedRun {
   const int64_t chunk_;
   const int64_t chunks_;
   const bool flush_denormals_;
+  const OperandWindows* const windows_;
   int64_t max_workers_ = std::numeric_limits<int64_t>::max();
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<int64_t> done_{0};
@@ -144,7 +145,12 @@ void set_eager_sharing(bool is_eager);
 struct Launch {
   Grid grid;
   int64_t total;
+  // Operands that every call of the kernel has copies of; null: none.
+  const OperandWindows* windows = nullptr;
 };
+
+/// The fewest points that a chunk of `launch`, but for its last chunk, has.
+int64_t least_chunk_points(const Launch& launch);
 
 /// Checks `dims` against `descriptor`; throws an argument Error.
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims);

@@ -98,6 +98,11 @@ void Operation::validate() const {
   if (grid.size() > static_cast<size_t>(kMaxGridDims)) fail(*this, "grid rank");
   for (const OperandSpec& operand : operands) {
     if (operand.ndim < 0 || operand.ndim > kMaxArrayDims) fail(*this, "operand rank");
+    for (const ReadWindow& window : operand.windows) {
+      bool is_axis = window.axis >= 0 && window.axis < operand.ndim;
+      bool is_of_launch = window.launch_axis >= 0 && window.launch_axis < kMaxGridDims;
+      if (!is_axis || !is_of_launch || window.high < window.low) fail(*this, "read window");
+    }
   }
   for (const ResultSpec& result : results) {
     if (result.dims.size() > static_cast<size_t>(kMaxArrayDims)) fail(*this, "result rank");
@@ -154,6 +159,7 @@ OperationRun::OperationRun(const Operation& operation, const ArrayView* operands
 void OperationRun::run(Executor& executor) {
   HostBackend backend(executor);
   PackedOperands operands(operation_, operands_, launch_, executor);
+  launch_.windows = operands.windows();
   run_functional(operation_.descriptor, operands.views(), results_, launch_, backend);
 }
 

@@ -11,6 +11,15 @@
 
 namespace kernelcore {
 
+/// The elements along `axis` of an array that points with one index along `launch_axis` read: from
+/// `low` to `high` beyond that index.
+struct ReadWindow {
+  int launch_axis;
+  int axis;
+  int64_t low;
+  int64_t high;
+};
+
 /// An argument: an array, or a number.
 struct OperandSpec {
   bool is_array;
@@ -21,6 +30,7 @@ struct OperandSpec {
   uint64_t swept_axes = 0;  // bit k: every point loops over axis k
   // The extents along the last axes of what code for packed arrays takes for an element; 0: none.
   std::array<int64_t, 2> element = {0, 0};
+  std::vector<ReadWindow> windows = {};  // at most one per axis
 };
 
 /// A result, whose extents follow from those of the operands.

@@ -13,64 +13,12 @@ namespace {
 // reads by code for any strides.
 constexpr int64_t kFarBytes = 64;
 constexpr double kNearReads = 2;
-// Rows of fewer elements are run together, where their memory is.
-constexpr int64_t kMinRowElements = 64;
-// Less is copied before another thread has started.
-constexpr size_t kMinSharedBytes = size_t{1} << 18;
+// Less is copied whole, before another thread has started.
+constexpr size_t kLeastCutBytes = size_t{1} << 18;
 constexpr int64_t kSharedChunks = 16;
 
-/// An operand as code for packed arrays needs it.
-struct Wanted {
-  const ParameterSlot& slot;
-  const OperandSpec& spec;
-
-  /// How many of the last axes that code takes for an element.
-  int element_axes() const {
-    auto begin = spec.element.begin();
-    return static_cast<int>(std::find(begin, spec.element.end(), 0) - begin);
-  }
-
-  /// Whether the last axes of `view` have the extents of such an element.
-  bool fits(const ArrayView& view) const {
-    int count = element_axes();
-    return std::equal(spec.element.begin(), spec.element.begin() + count,
-                      view.shape + slot.outer_ndim() - count);
-  }
-
-  /// The first axis that has to be packed, with all behind it: the last one before elements.
-  int first_packed_axis() const { return std::max(slot.outer_ndim() - 1 - element_axes(), 0); }
-};
-
-/// Calls `visit` with each axis that has to be packed and the stride that it needs, last one first.
-template <class Visit>
-void visit_packed_axes(const Wanted& wanted, const ArrayView& view, Visit visit) {
-  auto stride = static_cast<int64_t>(size_bytes(wanted.slot.dtype));
-  for (int k = wanted.slot.ndim - 1; k >= wanted.first_packed_axis(); --k) {
-    visit(k, stride);
-    stride *= view.shape[k];
-  }
-}
-
-enum class Strides { kPacked, kOfSingleElements, kOther };
-
-/// Whether `view` is packed, or would be with other strides of axes that have one element.
-Strides strides_of(const Wanted& wanted, const ArrayView& view) {
-  Strides found = Strides::kPacked;
-  visit_packed_axes(wanted, view, [&](int axis, int64_t stride) {
-    if (view.stride_bytes[axis] == stride) return;
-    found = view.shape[axis] > 1 || found == Strides::kOther ? Strides::kOther
-                                                             : Strides::kOfSingleElements;
-  });
-  return found;
-}
-
-bool is_repeated(const Wanted& wanted, const ArrayView& view, int axis) {
-  int last = wanted.first_packed_axis();
-  return axis < last && view.stride_bytes[axis] == 0 && view.shape[last] >= kMinRowElements;
-}
-
 /// The elements of `view` that the points of `launch` read.
-double reads_of(const Wanted& wanted, const ArrayView& view, const Launch& launch) {
+double reads_of(const PackedLayout& wanted, const ArrayView& view, const Launch& launch) {
   double reads = static_cast<double>(launch.total) * static_cast<double>(wanted.spec.reads);
   for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
     if ((wanted.spec.swept_axes >> k & 1) != 0) reads *= static_cast<double>(view.shape[k]);
@@ -79,17 +27,29 @@ double reads_of(const Wanted& wanted, const ArrayView& view, const Launch& launc
 }
 
 /// The reads that a copy of `view` costs.
-double cost_of_copy(const Wanted& wanted, const ArrayView& view) {
+double cost_of_copy(const PackedLayout& wanted, const ArrayView& view) {
   double elements = 1;
   for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
-    if (!is_repeated(wanted, view, k)) elements *= static_cast<double>(view.shape[k]);
+    if (!wanted.is_repeated(view, k)) elements *= static_cast<double>(view.shape[k]);
   }
   bool is_far = false;
-  visit_packed_axes(wanted, view, [&](int axis, int64_t) {
+  wanted.visit_packed_axes(view, [&](int axis, int64_t) {
     int64_t stride = std::abs(view.stride_bytes[axis]);
     is_far |= view.shape[axis] > 1 && (stride == 0 || stride >= kFarBytes);
   });
   return is_far ? elements : kNearReads * elements;
+}
+
+/// Whether chunks of `launch` read parts of an operand that hardly overlap.
+bool has_parts(const OperandSpec& spec, const Launch& launch) {
+  int64_t points = launch.total;  // that read the same part
+  auto is_windowed = [&](int axis) {
+    return std::ranges::find(spec.windows, axis, &ReadWindow::launch_axis) != spec.windows.end();
+  };
+  for (int k = 0; k < kMaxGridDims && (launch.grid.dims[k] == 1 || is_windowed(k)); ++k) {
+    points /= launch.grid.dims[k];
+  }
+  return points <= least_chunk_points(launch);
 }
 
 /// A copy of an array in shares of its first axis.
@@ -115,8 +75,8 @@ class CopyRun final : public ChunkedRun {
   int64_t row_bytes_;
 };
 
-void copy(std::byte* target, const ArrayView& source, Executor& executor) {
-  if (source.size_bytes() < kMinSharedBytes || executor.max_threads() == 1) {
+void copy_in_shares(std::byte* target, const ArrayView& source, Executor& executor) {
+  if (source.size_bytes() < kLeastCutBytes || executor.max_threads() == 1) {
     copy_to_contiguous(target, source);
     return;
   }
@@ -130,8 +90,9 @@ void copy(std::byte* target, const ArrayView& source, Executor& executor) {
 
 PackedOperands::PackedOperands(const Operation& operation, const ArrayView* operands,
                                const Launch& launch, Executor& executor)
-    : views_(operands) {
+    : views_(operands), windows_(operation.descriptor) {
   const LaunchDescriptor& descriptor = operation.descriptor;
+  using Strides = PackedLayout::Strides;
   auto is_read = [](const ParameterSlot& slot) {
     return slot.role == Role::kInput && slot.ndim > 0;
   };
@@ -142,10 +103,10 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (!is_read(slot)) continue;
     auto index = static_cast<size_t>(slot.operand);
     const ArrayView& view = operands[index];
-    Wanted wanted{slot, operation.operands[index]};
+    PackedLayout wanted{slot, operation.operands[index]};
     if (!wanted.fits(view)) return;  // No copy makes that code run.
     reads += reads_of(wanted, view, launch);
-    Strides strides = strides_of(wanted, view);
+    Strides strides = wanted.strides_of(view);
     is_packed &= strides == Strides::kPacked;
     if (strides == Strides::kOther) cost += cost_of_copy(wanted, view);
   }
@@ -158,42 +119,36 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     packed_[i].data = operands[i].data;
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
+  // Runs of one call would copy as much. Panels are made for many rows at once, and runs in serial
+  // have large chunks.
+  bool may_cut =
+      launch.total > kInlinePoints && descriptor.panel_rows == 0 && !descriptor.is_serial;
   for (const ParameterSlot& slot : descriptor.slots) {
     if (!is_read(slot)) continue;
     auto index = static_cast<size_t>(slot.operand);
+    PackedLayout wanted{slot, operation.operands[index]};
+    ArrayView& view = packed_[index];
+    bool is_copied = wanted.strides_of(view) == Strides::kOther;
+    size_t size = is_copied ? wanted.copied_part(view).size_bytes() : 0;
+    if (may_cut && size >= kLeastCutBytes && has_parts(wanted.spec, launch)) {
+      windows_.add(slot, wanted.spec, view);
+      continue;
+    }
     // Without memory the kernel runs its other code.
-    if (!pack(slot, operation.operands[index], packed_[index], executor)) return;
+    if (is_copied && !copy(wanted, view, executor)) return;
+    wanted.pack_single_elements(view);
   }
   views_ = packed_.get();
 }
 
-/// Gives `view` the strides of packed arrays; false if memory is short.
-bool PackedOperands::pack(const ParameterSlot& slot, const OperandSpec& spec, ArrayView& view,
-                          Executor& executor) {
-  Wanted wanted{slot, spec};
-  if (strides_of(wanted, view) == Strides::kOther) {
-    ArrayView source;
-    source.data = view.data;
-    source.item_bytes = view.item_bytes;
-    source.ndim = 0;
-    for (int k = 0; k < view.ndim; ++k) {
-      if (is_repeated(wanted, view, k) || view.shape[k] == 1) continue;
-      source.shape[source.ndim] = view.shape[k];
-      source.stride_bytes[source.ndim++] = view.stride_bytes[k];
-    }
-    copies_.emplace_back(new (std::nothrow) std::byte[source.size_bytes()]);
-    if (copies_.back() == nullptr) return false;
-    copy(copies_.back().get(), source, executor);
-    view.data = copies_.back().get();
-    auto stride = view.item_bytes;
-    for (int k = view.ndim - 1; k >= 0; --k) {
-      if (is_repeated(wanted, view, k)) continue;
-      view.stride_bytes[k] = stride;
-      stride *= view.shape[k];
-    }
-  }
-  visit_packed_axes(wanted, view,
-                    [&](int axis, int64_t stride) { view.stride_bytes[axis] = stride; });
+/// Copies `view` to packed memory; false if memory is short.
+bool PackedOperands::copy(const PackedLayout& wanted, ArrayView& view, Executor& executor) {
+  ArrayView source = wanted.copied_part(view);
+  copies_.emplace_back(new (std::nothrow) std::byte[source.size_bytes()]);
+  std::byte* target = copies_.back().get();
+  if (target == nullptr) return false;
+  copy_in_shares(target, source, executor);
+  wanted.place(view, target);
   return true;
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -13,6 +13,22 @@ from kernelcore.passes.access.effects import Access, AccessMap
 from kernelcore.passes.access.index_offsets import base_and_offset, definitions
 
 
+class Window(NamedTuple):
+    """The elements along one axis of an array that threads with one launch index read.
+
+    Attributes:
+        launch_axis: The axis of the launch.
+        axis: The axis of the array.
+        low: How far the first element is from the launch index.
+        high: How far the last one is.
+    """
+
+    launch_axis: int
+    axis: int
+    low: int
+    high: int
+
+
 class Reads(NamedTuple):
     """The elements of an array that one thread reads, components counting once.
 
@@ -21,11 +37,13 @@ class Reads(NamedTuple):
         swept_axes: Bit k is set if a loop of the thread runs along axis k.
         element: The extents along the last axes, one or two, of what code for packed arrays takes
             for an element; zeros where it takes none.
+        windows: The axes along which every read is at a launch index, or so far from it.
     """
 
     elements: int
     swept_axes: int
     element: tuple[int, int] = (0, 0)
+    windows: tuple[Window, ...] = ()
 
 
 def reads_of(accesses: AccessMap, array: Atom) -> Reads:
@@ -43,7 +61,21 @@ def reads_of(accesses: AccessMap, array: Atom) -> Reads:
         axes = {loop: _axes_of(loop, access, defined) for loop in loops}
         counts[key] = prod(_constant_trips(loop) for loop in loops if not axes[loop])
         swept.update(*axes.values())
-    return Reads(sum(counts.values()), sum(1 << axis for axis in swept))
+    windows = tuple(_windows(accesses, array, defined))
+    return Reads(sum(counts.values()), sum(1 << axis for axis in swept), windows=windows)
+
+
+def _windows(accesses: AccessMap, array: Atom, defined: Mapping[Var, Eqn]) -> Iterator[Window]:
+    launch_axes: dict[Atom, int] = {
+        out: eqn.attrs["axis"] for out, eqn in defined.items() if eqn.op.kind is OpKind.TID
+    }
+    outer = [access.indices[: access.outer_ndim] for access in accesses.of(array)]
+    for axis, indices in enumerate(zip(*outer, strict=True)):
+        found = [base_and_offset(index, defined) for index in indices]
+        launch_axis, *others = {launch_axes.get(base) for base, _ in found}
+        if launch_axis is not None and not others:
+            offsets = [offset for _, offset in found]
+            yield Window(launch_axis, axis, min(offsets), max(offsets))
 
 
 def _axes_of(loop: Eqn, access: Access, defined: Mapping[Var, Eqn]) -> set[int]:
