@@ -298,10 +298,15 @@ class Call:
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
         add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
-            check_arguments(self.operation, operator.tensor_values, args)
-            found = batched_call(operator, args)
+            try:
+                found = batched_call(operator, args)
+            except Exception:
+                # Its errors are of the whole batch: these are of an instance.
+                check_arguments(self.operation, operator.tensor_values, args)
+                raise
             if found is not NotImplemented:
                 return found
+            check_arguments(self.operation, operator.tensor_values, args)
         operator.prepare(args)
         return operator.public(*args)
 

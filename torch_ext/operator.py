@@ -83,6 +83,20 @@ class Registrars(NamedTuple):
     functions: Callable[[TorchOperator], Functions]
 
 
+class Batch(NamedTuple):
+    """How an operator runs on tensors that have the batch at certain axes.
+
+    Attributes:
+        operator: That of all instances, with the batch in front.
+        moved: Operands that have the batch elsewhere, and where.
+        repeated: Operands without the batch of which every instance needs its own.
+    """
+
+    operator: TorchOperator
+    moved: tuple[tuple[int, int], ...]
+    repeated: tuple[int, ...]
+
+
 class TorchOperator:
     """An operation that torch's dispatcher runs.
 
@@ -103,6 +117,7 @@ class TorchOperator:
         self.qualname = qualname
         self._registrars = registrars
         self._derived: dict[Derivation, Derived] = {}
+        self._batches: dict[tuple[int | None, ...], Batch] = {}
         self.native = native.described(operation, self.tensor_values)
 
     def __repr__(self) -> str:
@@ -224,18 +239,26 @@ class TorchOperator:
         Results have the batch in front. ``callable_of`` gives what runs an operator on unwrapped
         tensors: the public overload or the fast entry.
         """
-        operation = self.operation
-        if len(operation.grid) >= MAX_GRID_DIMS:
+        if len(self.operation.grid) >= MAX_GRID_DIMS:
             return self.batch_in_turn(size, in_dims, args, callable_of(self))
-        given = [a.movedim(d, 0) if d else a for a, d in zip(args, in_dims, strict=True)]
-        batched = {k for k, d in enumerate(in_dims) if d is not None}
-        for k in operation.owners():
-            if k not in batched:
-                given[k] = given[k].expand(size, *given[k].shape)
-                batched.add(k)
-        operator, _ = self.derived(derivation.batch(tuple(sorted(batched))))
+        axes = tuple(in_dims)
+        batch = self._batches.get(axes)
+        if batch is None:
+            batch = self._batches[axes] = self._batch_of(axes)
+        given = list(args)
+        for k, axis in batch.moved:
+            given[k] = given[k].movedim(axis, 0)
+        for k in batch.repeated:
+            given[k] = given[k].expand(size, *given[k].shape)
+        return callable_of(batch.operator)(*given)
+
+    def _batch_of(self, axes: tuple[int | None, ...]) -> Batch:
+        """How tensors run that have the batch at ``axes``; None: not at all."""
+        batched = {k for k, axis in enumerate(axes) if axis is not None}
+        repeated = tuple(k for k in self.operation.owners() if k not in batched)
+        operator, _ = self.derived(derivation.batch(tuple(sorted(batched.union(repeated)))))
         assert operator is not None
-        return callable_of(operator)(*given)
+        return Batch(operator, tuple((k, axis) for k, axis in enumerate(axes) if axis), repeated)
 
     def batch_in_turn(
         self,

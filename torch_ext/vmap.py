@@ -44,11 +44,14 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
 
     Args:
         operator: What is called.
-        args: Its arguments, which have been checked; autocast changes none of them.
+        args: Its arguments; autocast changes none of them.
 
     Returns:
         The results; ``NotImplemented`` where the dispatcher has to take the call: the innermost
         transform is another one, a mode is active, or a tensor has a class of its own.
+
+    Raises:
+        KernelArgumentError: An argument is wrong.
     """
     interpreter = _functorch.peek_interpreter_stack()
     if interpreter is None or interpreter.key() != _functorch.TransformType.Vmap:
@@ -57,9 +60,10 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
         return NotImplemented
     level = interpreter.level()
     given, in_dims = _unwrapped(args, level)
-    tensors = [a for a in given if isinstance(a, torch.Tensor)]
-    is_plain = all(type(t) in PLAIN_TENSORS for t in tensors)
-    if not is_plain or all(d is None for d in in_dims):
+    for each in given:
+        if isinstance(each, torch.Tensor) and type(each) not in PLAIN_TENSORS:
+            return NotImplemented
+    if all(d is None for d in in_dims):
         return NotImplemented
     size = _functorch.CVmapInterpreterPtr(interpreter).batchSize()
     # As ``temporarily_pop_interpreter_stack`` of torch, without the time of a context manager.
@@ -73,11 +77,13 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
 
 def _unwrapped(args: Sequence[Any], level: int) -> tuple[list[Any], list[int | None]]:
     """``args`` below the transform of that level, and where each has the batch."""
-    pairs = [
-        _functorch._unwrap_batched(a, level) if isinstance(a, torch.Tensor) else (a, None)
-        for a in args
-    ]
-    return [a for a, _ in pairs], [d for _, d in pairs]
+    given, in_dims = [], []
+    for arg in args:
+        is_tensor = isinstance(arg, torch.Tensor)
+        value, dim = _functorch._unwrap_batched(arg, level) if is_tensor else (arg, None)
+        given.append(value)
+        in_dims.append(dim)
+    return given, in_dims
 
 
 def _wrapped(found: Any, level: int) -> Any:
