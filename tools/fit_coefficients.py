@@ -238,6 +238,16 @@ FITS = (
         14,
     ),
     Fit(
+        "LOG_ERFC",
+        "log(erfc(x)) = -(x + x * p(x - 1)), 1 <= x <= 6, where erfc(x) counts beside 1",
+        lambda s: -mp.log(mp.erfc(s + 1)) / (s + 1) - 1,
+        0,
+        5,
+        5,
+        17,
+        lambda s: (s + 1) * mp.erfc(s + 1),
+    ),
+    Fit(
         "ERFC",
         "(1 + 2 * x) * exp(x**2) * erfc(x) = 1 + p(t), t = (x - 2) / (x + 2), 0.4 <= x <= 28",
         erfc_scaled,

@@ -1,9 +1,9 @@
-"""erf and erfc: a polynomial around 0, and exp(-x**2) times a slow function beyond."""
+"""erf and erfc: a polynomial around 0, and beyond 1 minus exp of a polynomial or slow function."""
 
 from __future__ import annotations
 
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.builtins.maths.coefficients import ERF, ERFC
+from kernelcore.builtins.maths.coefficients import ERF, ERFC, LOG_ERFC
 from kernelcore.builtins.maths.compensated import (
     fast_two_sum,
     moderate_quotient,
@@ -11,8 +11,8 @@ from kernelcore.builtins.maths.compensated import (
     two_product,
     two_sum,
 )
-from kernelcore.builtins.maths.exponential import exponential, exponential_within
-from kernelcore.builtins.maths.formats import copy_sign, format_of, power_of_two, scaled
+from kernelcore.builtins.maths.exponential import exp_within, exponential
+from kernelcore.builtins.maths.formats import copy_sign, scaled
 from kernelcore.language.types import float64
 
 
@@ -38,14 +38,11 @@ def _beyond_linear(x: Value) -> Value:
 
 
 def _small_complement(x: Value) -> Value:
-    """``1 - erf(x)`` for ``x >= 1``, at most 0.16, within 4 ulp. Source: as of ``_complement``."""
+    """``1 - erf(x)`` for ``x >= 1``, at most 0.16, to as many digits as matter next to 1."""
     # Beyond, erf(x) is 1 in every bit.
-    most = 6.5 if x.type == float64 else 4.5
+    most = 6.0 if x.type == float64 else 4.0
     x = (x > most).where(most, x)
-    t = (x - 2.0).over(x + 2.0)
-    factor = (polynomial(t, ERFC[x.type]) + 1.0).over(x + x + 1.0)
-    power, count = exponential_within(-(x * x))
-    return factor * power.high * power_of_two(count, format_of(x))
+    return exp_within(polynomial(x - 1.0, LOG_ERFC[x.type]).times_plus(-x, -x))
 
 
 def _complement(x: Value) -> Value:

@@ -20,11 +20,21 @@ _LN2, _LN10 = float(LN2), float(LN10)
 
 def exp(x: Value) -> Value:
     """Exponential: within 1.5 ulp."""
-    clamped = within_range(x, 1.0)
-    n, count = rounded_product(clamped, 1 / _LN2)
+    return scaled(*_number_and_power(within_range(x, 1.0)))
+
+
+def exp_within(x: Value) -> Value:
+    """``exp(x)`` where the result is neither subnormal nor infinite."""
+    number, count = _number_and_power(x)
+    return number * power_of_two(count, format_of(x))
+
+
+def _number_and_power(x: Value) -> tuple[Value, Value]:
+    """``exp(x)`` as a number in [0.7, 1.42] and the power of two that it is to be scaled by."""
+    n, count = rounded_product(x, 1 / _LN2)
     high, low = format_of(x).ln2
-    r = n.times_plus(-low, n.times_plus(-high, clamped))
-    return scaled(1.0 + _expm1_reduced(r), count)
+    r = n.times_plus(-low, n.times_plus(-high, x))
+    return 1.0 + _expm1_reduced(r), count
 
 
 def exp2(x: Value) -> Value:
