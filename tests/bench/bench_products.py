@@ -1,13 +1,15 @@
 """Products and linear layers of small and large batches, beside torch, on one thread and two.
 
-``added`` is the product that adds to its result in the loop. ``python -m
-tests.bench.bench_products product float64`` measures those whose names hold the words.
+``added`` is the product that adds to its result in the loop, ``gradient`` the backward pass of the
+product. ``python -m tests.bench.bench_products product float64`` measures those whose names hold
+the words.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from statistics import geometric_mean
 
 import numpy as np
@@ -26,6 +28,11 @@ SHAPES = (
     *((32, 1024, 1024), (64, 1024, 1024), (1024, 1024, 1024), (256, 64, 64), (257, 512, 512)),
     *((1000, 25, 64), (2000, 3, 64), (100, 100, 2000), (128, 128, 128)),
 )
+# The threads of a gradient keep a value each, for some rows at a time: for fewer of wide rows.
+GRADIENT_SHAPES = (
+    *((512, 512, 512), (512, 576, 512), (700, 700, 700), (1024, 1024, 1024)),
+    *((512, 1500, 512), (256, 4096, 256)),
+)
 THREADS = (1, 2)
 GOAL, TWO_GOAL = 1.1, 1.05
 ROUNDS = 9
@@ -34,7 +41,7 @@ ROUNDS = 9
 def main() -> None:
     ratios: list[float] = []
     gains: list[float] = []
-    for name, run, peer in subjects(sys.argv[1:]):
+    for name, run, peer in (*subjects(sys.argv[1:]), *gradients(sys.argv[1:])):
         contenders: dict[str, Contender] = {}
         for threads in THREADS:
             contenders[f"kernelcore, {threads}"] = Contender(run, with_threads(threads))
@@ -85,6 +92,36 @@ def subjects(
                     return at @ wt
 
                 found.append((name, run, peer))
+    return found
+
+
+def gradients(
+    words: list[str],
+) -> list[tuple[str, Callable[[], object], Callable[[], object]]]:
+    """As ``subjects``, of backward passes."""
+    random = torch.Generator().manual_seed(0)
+    found: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
+    for dtype in (torch.float32, torch.float64):
+        name_of_type = str(dtype).removeprefix("torch.")
+        dims = "a.shape[0]", "b.shape[1]"
+        kernel = product(kc, getattr(kc, name_of_type))
+        op = kc.op(kernel, launch_dims=dims, output_dims=dims)
+        for m, n, k in GRADIENT_SHAPES:
+            name = f"gradient {m} x {n} of {k}, {name_of_type}"
+            if not all(word in name for word in words):
+                continue
+            a, b, ct = (
+                torch.randn(shape, dtype=dtype, generator=random)
+                for shape in ((m, k), (k, n), (m, n))
+            )
+            factors = a.requires_grad_(), b.requires_grad_()
+            backward = [
+                partial(torch.autograd.grad, y, factors, ct, retain_graph=True)
+                for y in (op(a, b), a @ b)
+            ]
+            for ours, theirs in zip(*(each() for each in backward), strict=True):
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
+            found.append((name, *backward))
     return found
 
 

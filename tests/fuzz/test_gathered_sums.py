@@ -37,7 +37,7 @@ from tests.helpers.kernel_harness import copies, launch, unoptimised
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 # The room for kept values: of one point, of a part of a row, of some rows.
-ROOMS = (8, 40, 400, 1 << 16)
+ROOMS = (8, 40, 400, 4000, 1 << 16)
 # Every compilation has a key of its own: the same kernel gathers its sums in several ways.
 KEYS = itertools.count(1 << 64)
 

@@ -97,7 +97,9 @@ def _emit_in_order(e: Emitter, eqn: Eqn) -> list[str]:
         following = [pack_code.vector(e, [body.yields[k] for k in places]) for places in vectors]
         add_edges(e, wide, following, e.block)
     e.row_buffers, e.rows_in_place, e.with_room = around
-    e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
+    # No element of a range leaves the range of its type; what follows the last one is not used.
+    exact = "nsw " if integer.kind == "int" else ""
+    e.add_edge(position, e.op(f"add {exact}{ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
     e.start_block(done)

@@ -1,7 +1,7 @@
 """The function that runs a kernel with gathered sums, a piece of the grid at a time.
 
-A piece is as many whole rows as there is room for the values that its threads keep, or a part of
-one row. For each the function calls the kernels of ``analysis/gathered_sums.py``, with an argument
+A piece is as many whole rows as there is room for the values that its threads keep, in whole gangs
+if there is room for one, or a part of one row. For each the function calls the kernels of ``analysis/gathered_sums.py``, with an argument
 block that also holds the kept arrays and the bounds of the piece.
 """
 
@@ -20,10 +20,12 @@ from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
 
 # Room in the frame for the kept values of a piece.
-KEPT_BYTES = 1 << 17
+KEPT_BYTES = 1 << 19
 # A column of kept values whose size is a multiple of the first gets the second more: one value of
 # each column would else fall into few sets of the first cache (docs/decisions/246).
 _ALIASING_BYTES, _PADDING_BYTES = 256, 64
+# Gangs that have rows as lanes, ascending.
+_LANES_OF_ROWS = (16, 32)
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40
 
@@ -132,10 +134,20 @@ def _size(
         are_whole = e.op(f"and i1 {are_whole}, {e.op(f'icmp sle i64 {dims[-1]}, {most}')}")
     columns = minimum(e, e.op(f"sub i64 {dims[-1]}, {index[-1]}"), left)
     columns = minimum(e, columns, str(room))
-    most = minimum(e, left, str(room))
-    rows = e.op(f"udiv i64 {most}, {dims[-1]}")
+    rows = _whole_gangs(e, e.op(f"udiv i64 {room}, {dims[-1]}"))
+    rows = minimum(e, rows, e.op(f"udiv i64 {left}, {dims[-1]}"))
     rows = minimum(e, rows, e.op(f"sub i64 {dims[-2]}, {index[-2]}"))
     return e.op(f"select i1 {are_whole}, i64 {rows}, i64 1"), columns
+
+
+def _whole_gangs(e: Emitter, rows: str) -> str:
+    """``rows``, as many as there is room for, without those that fill no gang, if others do."""
+    found = rows
+    for lanes in _LANES_OF_ROWS:
+        are_enough = e.op(f"icmp uge i64 {rows}, {lanes}")
+        whole = e.op(f"and i64 {rows}, {-lanes}")
+        found = e.op(f"select i1 {are_enough}, i64 {whole}, i64 {found}")
+    return found
 
 
 def _describe(
