@@ -1,8 +1,9 @@
 """The function that runs a kernel with gathered sums, a piece of the grid at a time.
 
 A piece is as many whole rows as there is room for the values that its threads keep, in whole gangs
-if there is room for one, or a part of one row. For each the function calls the kernels of ``analysis/gathered_sums.py``, with an argument
-block that also holds the kept arrays and the bounds of the piece.
+if there is room for one, or a part of one row. For each the function calls the kernels of
+``analysis/gathered_sums.py``, with an argument block that also holds the kept arrays and the bounds
+of the piece.
 """
 
 from __future__ import annotations

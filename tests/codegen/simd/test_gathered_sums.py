@@ -172,7 +172,7 @@ def test_gradients_do_not_depend_on_the_threads(
 
 @pytest.mark.usefixtures("eager_sharing")
 @pytest.mark.parametrize("length", [3, 15, 16, 40])
-@pytest.mark.parametrize("size", [(7, 9), (130, 70), (33, 300)])
+@pytest.mark.parametrize("size", [(7, 9), (130, 70), (33, 300), (70, 3000), (20, 9000)])
 def test_loops_of_any_length_give_the_gradient(length: int, size: tuple[int, int]) -> None:
     a, b, cotangent = data((size[0], length), (length, size[1]), size)
     found: list[list[Any]] = []
