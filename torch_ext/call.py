@@ -12,6 +12,7 @@ from torch._C._functorch import (  # pyright: ignore[reportMissingModuleSource]
 from torch.autograd import forward_ad
 
 from kernelcore import uint64
+from kernelcore.base.errors import KernelError
 from kernelcore.operators import (
     AnyRank,
     Arguments,
@@ -26,7 +27,7 @@ from kernelcore.operators import (
     warn_of_compiled,
 )
 from torch_ext import native
-from torch_ext.check import PLAIN_TENSORS, check_arguments, check_number
+from torch_ext.check import PLAIN_TENSORS, check_arguments, check_number, check_numbers
 from torch_ext.dtype import (
     dtype_to_torch,
     is_wide,
@@ -298,17 +299,22 @@ class Call:
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
         add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
-            try:
-                found = batched_call(operator, args)
-            except Exception:
-                # Its errors are of the whole batch: these are of an instance.
-                check_arguments(self.operation, operator.tensor_values, args)
-                raise
+            found = self.batched(operator, args)
             if found is not NotImplemented:
                 return found
             check_arguments(self.operation, operator.tensor_values, args)
         operator.prepare(args)
         return operator.public(*args)
+
+    def batched(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
+        """What ``batched_call`` returns. Its errors are of a batch, those raised of an instance."""
+        check_numbers(self.operation, operator.tensor_values, args)
+        try:
+            return batched_call(operator, args)
+        except (KernelError, AttributeError, RuntimeError, TypeError) as error:
+            refused = error
+        check_arguments(self.operation, operator.tensor_values, args)
+        raise refused
 
     def write(self, args: Sequence[Any], out: Any) -> Any:
         """As ``of_operands``; the results are written to ``out``."""

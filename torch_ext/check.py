@@ -42,15 +42,21 @@ def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[An
     Raises:
         KernelArgumentError: An argument has the wrong type, dtype, rank or device.
     """
+    check_numbers(operation, tensor_values, args)
     for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
-        if operand.is_number(tensor_values):
-            assert isinstance(operand.type, Scalar)
-            check_number(operation, index, arg, operand.type)
-        else:
+        if not operand.is_number(tensor_values):
             _check_tensor(operation, index, arg)
     leader = leading_tensor(args)
     if leader is not None and leader.device.type != "cpu":
         _check_devices(operation, args, leader.device)
+
+
+def check_numbers(operation: Operation, tensor_values: bool, args: Sequence[Any]) -> None:
+    """Check those of ``args`` that are numbers, as ``check_arguments`` does."""
+    for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
+        if operand.is_number(tensor_values):
+            assert isinstance(operand.type, Scalar)
+            check_number(operation, index, arg, operand.type)
 
 
 def leading_tensor(args: Sequence[Any]) -> torch.Tensor | None:

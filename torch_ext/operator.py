@@ -253,7 +253,7 @@ class TorchOperator:
         return callable_of(batch.operator)(*given)
 
     def _batch_of(self, axes: tuple[int | None, ...]) -> Batch:
-        """How tensors run that have the batch at ``axes``; None: not at all."""
+        """How operands run that have the batch at ``axes``; None stands for one without it."""
         batched = {k for k, axis in enumerate(axes) if axis is not None}
         repeated = tuple(k for k in self.operation.owners() if k not in batched)
         operator, _ = self.derived(derivation.batch(tuple(sorted(batched.union(repeated)))))

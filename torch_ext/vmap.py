@@ -51,7 +51,7 @@ def batched_call(operator: TorchOperator, args: Sequence[Any]) -> Any:
         transform is another one, a mode is active, or a tensor has a class of its own.
 
     Raises:
-        KernelArgumentError: An argument is wrong.
+        KernelArgumentError: A tensor is wrong; torch may raise another error for it.
     """
     interpreter = _functorch.peek_interpreter_stack()
     if interpreter is None or interpreter.key() != _functorch.TransformType.Vmap:

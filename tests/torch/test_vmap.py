@@ -37,6 +37,13 @@ def lengths(x: VEC3, y: F32):
 
 @torch_op
 @kc.kernel
+def chosen(x: F32, flag: kc.bool, y: F32):
+    i = kc.tid()
+    y[i] = x[i] if flag else 0.0
+
+
+@torch_op
+@kc.kernel
 def added(x: F32, w: F32, y: F32):
     i = kc.tid()
     y[i] = x[i] + w[i]
@@ -68,6 +75,19 @@ def test_errors_name_what_an_instance_has(args: Any, message: str) -> None:
         call(*args)
     assert not torch._C._are_functorch_transforms_active()
     assert call(points(4, 2), 2).shape == (4, 2)
+
+
+@pytest.mark.parametrize("flag", [1, 2.5, None])
+def test_values_that_are_no_bools_are_refused(flag: Any) -> None:
+    with pytest.raises(KernelArgumentError, match=r"(?s)'flag'.*bool"):
+        torch.vmap(chosen, in_dims=(0, None))(points(4, 2), flag)
+    assert torch.equal(torch.vmap(chosen, in_dims=(0, None))(points(4, 2), True), points(4, 2))
+
+
+def test_an_error_of_an_instance_is_the_only_one() -> None:
+    with pytest.raises(KernelArgumentError) as caught:
+        torch.vmap(scaled, in_dims=(0, None))(points(4, 2).double(), 2)
+    assert caught.value.__context__ is None
 
 
 def test_other_components_are_refused() -> None:
