@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.gathered_sums import GatheredSum, GatheredSums
-from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm import memory, stacks
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.gang_loop import minimum
@@ -20,7 +20,7 @@ from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
 
-# Room in the frame for the kept values of a piece.
+# Room for the kept values of a piece.
 KEPT_BYTES = 1 << 19
 # A column of kept values whose size is a multiple of the first gets the second more: one value of
 # each column would else fall into few sets of the first cache (docs/decisions/246).
@@ -84,16 +84,26 @@ def emit_pieces(
 
 
 def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:
-    """The argument block of the kernels of a piece, and how many points it has room for."""
+    """The argument block of the kernels of a piece, and how many points it has room for.
+
+    The kept values have memory of the heap: some threads have small stacks.
+    """
     _, size_bytes = abi.layout(found.params)
     block = e.slot(f"[{size_bytes} x i8], align {abi.BLOCK_ALIGN_BYTES}")
     _copy(e, "%args", block, abi.layout(found.func.params)[1])
     kept = _kept(found)
     room = max(KEPT_BYTES // sum(size for _, size, _ in kept), 1) if kept else _NO_LIMIT
+    points = minimum(e, e.op("sub i64 %end, %begin"), str(room))
     for field, size, in_columns in kept:
-        # At most one gap for every multiple.
-        gaps = room * size // _ALIASING_BYTES * _PADDING_BYTES if in_columns else 0
-        values = e.slot(f"[{room * size + gaps} x i8], align {memory.CACHE_LINE_BYTES}")
+        size_bytes = e.op(f"mul nuw nsw i64 {points}, {size}")
+        if in_columns:  # At most one gap for every multiple.
+            gaps = e.op(f"udiv i64 {size_bytes}, {_ALIASING_BYTES}")
+            gaps = e.op(f"mul nuw nsw i64 {gaps}, {_PADDING_BYTES}")
+            size_bytes = e.op(f"add nuw nsw i64 {size_bytes}, {gaps}")
+        values, has_memory = stacks.private_memory(e, size_bytes), e.label("has_memory")
+        is_made = e.op(f"icmp ne ptr {values}, null")
+        e.branch(is_made, has_memory, stacks.OUT_OF_MEMORY_BLOCK)
+        e.start_block(has_memory)
         e.effect(f"store ptr {values}, ptr {memory.address_at(e, block, field.offset)}")
     return block, room
 
@@ -142,7 +152,7 @@ def _size(
 
 
 def _whole_gangs(e: Emitter, rows: str) -> str:
-    """``rows``, as many as there is room for, without those that fill no gang, if others do."""
+    """``rows`` rounded down to a multiple of 32 or 16, if there are so many."""
     found = rows
     for lanes in _LANES_OF_ROWS:
         are_enough = e.op(f"icmp uge i64 {rows}, {lanes}")
