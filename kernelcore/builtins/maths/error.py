@@ -1,4 +1,6 @@
-"""erf and erfc: a polynomial around 0, and beyond 1 minus exp of a polynomial or slow function."""
+"""erf and erfc: a polynomial around 0. Beyond, erf is 1 minus exp of a polynomial, and erfc is
+exp(-x**2) times a function that varies slowly.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def _beyond_linear(x: Value) -> Value:
 
 
 def _small_complement(x: Value) -> Value:
-    """``1 - erf(x)`` for ``x >= 1``, at most 0.16, to as many digits as matter next to 1."""
+    """``1 - erf(x)`` for ``x >= 1``, at most 0.16; its error is below an ulp of numbers next to 1."""
     # Beyond, erf(x) is 1 in every bit.
     most = 6.0 if x.type == float64 else 4.0
     x = (x > most).where(most, x)
