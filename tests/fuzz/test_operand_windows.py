@@ -78,7 +78,8 @@ class Program:
         rng = self.rng
         heads, indices, guards = [], [], []
         for axis, launch_axis in enumerate(axes):
-            index = rng.choice(("1", f"at[{self._ids[0]} % at.shape[0]] % {name}.shape[{axis}]"))
+            last = f"{name}.shape[{axis}] - 1"
+            index = rng.choice((last, f"at[{self._ids[0]} % at.shape[0]] % {name}.shape[{axis}]"))
             if launch_axis is not None and rng.random() < 0.9:
                 offset = rng.choice(_OFFSETS)
                 index = f"{self._ids[launch_axis]} + {offset}" if offset else self._ids[launch_axis]

@@ -118,6 +118,7 @@ def sums(x: kc.array2d(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
         y[i] += x[i, j]
 
 
+kc.set_num_threads(2)
 sums(np.ones((500, 1000)).T)
 x = np.ones((512, 32_768)).T
 assert x.nbytes == 1 << 27

@@ -192,10 +192,12 @@ void bind_operation(nb::module_& m) {
                "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
                "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
                "None = None, "
-               "reads: collections.abc.Sequence[tuple[int, int, tuple[int, int]]] = ()) -> None"),
+               "reads: collections.abc.Sequence[tuple[int, int, tuple[int, int], "
+               "collections.abc.Sequence[tuple[int, int, int, int]]]] = ()) -> None"),
            "`reads` says per operand how many elements a point reads, along which axes, as bits, "
-           "it loops, and the extents of the last axes that code for packed arrays takes for an "
-           "element. `on_devices` makes the operation and its code for torch's CUDA tensors on the "
+           "it loops, the extents of the last axes that code for packed arrays takes for an "
+           "element, and per window the axis of the launch, that of the operand, and the least and "
+           "the greatest distance from the launch index. `on_devices` makes the operation and its code for torch's CUDA tensors on the "
            "device of an ordinal, once.")
       .def(
           "prepare",

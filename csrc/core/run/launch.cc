@@ -212,15 +212,19 @@ int64_t least_accumulating(const LaunchDescriptor& descriptor) {
   return additions < kManyAdditions ? kInlinePoints : kMinChunkPoints;
 }
 
-void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
-                      Executor& executor) {
+/// The points of a chunk that adds to arrays.
+int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& launch) {
   bool has_window = std::ranges::any_of(descriptor.accumulated,
                                         [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
   int64_t chunk = chunk_points(descriptor, launch, least_accumulating(descriptor), most);
-  if (std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered)) {
-    chunk = gathered_points(descriptor, launch, chunk);
-  }
+  bool gathers = std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered);
+  return gathers ? gathered_points(descriptor, launch, chunk) : chunk;
+}
+
+void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
+                      Executor& executor) {
+  int64_t chunk = accumulating_points(descriptor, launch);
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = rest_of(chunked, timed(chunked));
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
@@ -237,8 +241,9 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
 
 }  // namespace
 
-int64_t least_chunk_points(const Launch& launch) {
-  return std::clamp(launch.total / kTargetChunks, kMinChunkPoints, kMaxChunkPoints);
+int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch) {
+  if (!descriptor.accumulated.empty()) return accumulating_points(descriptor, launch);
+  return chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
 }
 
 void set_eager_sharing(bool is_eager) {

@@ -149,8 +149,8 @@ struct Launch {
   const OperandWindows* windows = nullptr;
 };
 
-/// The fewest points that a chunk of `launch`, but for its last chunk, has.
-int64_t least_chunk_points(const Launch& launch);
+/// The points of each chunk but the last one, in a kernel without panels.
+int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch);
 
 /// Checks `dims` against `descriptor`; throws an argument Error.
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims);

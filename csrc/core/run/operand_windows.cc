@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "core/memory/argument_block.h"
-#include "core/memory/small_buffer.h"
 
 namespace kernelcore {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// How often chunks may copy an element: around their own ones there are some of other chunks.
+constexpr double kMostCopied = 1.25;
 
 /// Launch indices from `first` to `last`.
 struct IndexRange {
@@ -19,21 +20,21 @@ struct IndexRange {
   int64_t last;
 };
 
-/// Sets `ranges` to the launch indices of the points from `begin` to before `end`, or to more.
+/// Sets `ranges` to launch indices that hold those of the points from `begin` to before `end`.
 void find_ranges(const Grid& grid, int64_t begin, int64_t end, IndexRange* ranges) {
   int64_t first = begin;
   int64_t last = end - 1;
   int64_t points = 1;
   for (int64_t extent : grid.dims) points *= extent;
-  bool is_whole = false;
+  bool inner_are_whole = false;
   for (int k = 0; k < kMaxGridDims; ++k) {
     points /= grid.dims[k];
     ranges[k] = {0, grid.dims[k] - 1};
-    if (is_whole) continue;
+    if (inner_are_whole) continue;
     ranges[k] = {first / points, last / points};
     first %= points;
     last %= points;
-    is_whole = ranges[k].first != ranges[k].last;
+    inner_are_whole = ranges[k].first != ranges[k].last;
   }
 }
 
@@ -72,52 +73,73 @@ size_t aligned(size_t size) {
 
 }  // namespace
 
+OperandWindows::~OperandWindows() {
+  while (unused_ != nullptr) ::operator delete(std::exchange(unused_, unused_->next));
+}
+
+bool OperandWindows::pays(const PackedLayout& layout, const ArrayView& view, const Launch& launch,
+                          int64_t chunk) {
+  if (layout.spec.windows.empty()) return false;
+  double most = kMostCopied * static_cast<double>(layout.copied_part(view).numel());
+  double copied = 0;
+  for (int64_t begin = 0; begin < launch.total; begin += chunk) {
+    IndexRange ranges[kMaxGridDims];
+    find_ranges(launch.grid, begin, std::min(begin + chunk, launch.total), ranges);
+    ArrayView part = part_of(view, layout.spec, ranges);
+    copied += static_cast<double>(layout.copied_part(part).numel());
+    if (copied > most) return false;
+  }
+  return true;
+}
+
 void OperandWindows::run(KernelFn fn, const void* block, const Grid& grid, int64_t begin,
                          int64_t end) const {
   IndexRange ranges[kMaxGridDims];
   find_ranges(grid, begin, end, ranges);
-  size_t size = kAlignment;
+  size_t block_bytes = descriptor_.block_template.size();
+  size_t size = aligned(sizeof(Memory)) + aligned(block_bytes) + kAlignment;
   for (const Operand& operand : operands_) {
     ArrayView part = part_of(operand.view, operand.layout.spec, ranges);
     size += 2 * aligned(operand.size) + aligned(operand.layout.copied_part(part).size_bytes());
   }
-  Memory memory = take_memory(size);
-  if (memory.bytes == nullptr) {
+  Memory* memory = take_memory(size);
+  if (memory == nullptr) {
     fn(block, &grid, begin, end);
     return;
   }
-  SmallBuffer<std::byte, 1024> block_copy(descriptor_.block_template.size());
-  std::memcpy(block_copy.data(), block, descriptor_.block_template.size());
-  auto start = reinterpret_cast<uintptr_t>(memory.bytes.get());
-  std::byte* next = memory.bytes.get() + (kAlignment - start % kAlignment);
+  auto start = reinterpret_cast<uintptr_t>(memory + 1);
+  auto* block_copy = reinterpret_cast<std::byte*>(memory + 1) + (kAlignment - start % kAlignment);
+  std::memcpy(block_copy, block, block_bytes);
+  std::byte* next = block_copy + aligned(block_bytes);
   for (const auto& [layout, view, whole_size] : operands_) {
     next += aligned(whole_size);
     ArrayView part = part_of(view, layout.spec, ranges);
     ArrayView source = layout.copied_part(part);
     copy_to_contiguous(next, source);
     layout.place(part, next);
-    write_array(block_copy.data() + layout.slot.offset, around(part, view, layout.spec, ranges));
+    write_array(block_copy + layout.slot.offset, around(part, view, layout.spec, ranges));
     next += aligned(source.size_bytes()) + aligned(whole_size);
   }
-  fn(block_copy.data(), &grid, begin, end);
-  give_back(std::move(memory));
+  fn(block_copy, &grid, begin, end);
+  give_back(memory);
 }
 
-OperandWindows::Memory OperandWindows::take_memory(size_t size) const {
+OperandWindows::Memory* OperandWindows::take_memory(size_t size) const {
+  Memory* found = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (!unused_.empty()) {
-      Memory memory = std::move(unused_.back());
-      unused_.pop_back();
-      if (memory.size >= size) return memory;
-    }
+    if (unused_ != nullptr) found = std::exchange(unused_, unused_->next);
   }
-  return {std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[size]), size};
+  if (found != nullptr && found->size >= size) return found;
+  ::operator delete(found);
+  found = static_cast<Memory*>(::operator new(size, std::nothrow));
+  if (found != nullptr) *found = {nullptr, size};
+  return found;
 }
 
-void OperandWindows::give_back(Memory memory) const {
+void OperandWindows::give_back(Memory* memory) const {
   std::lock_guard lock(mutex_);
-  unused_.push_back(std::move(memory));
+  memory->next = std::exchange(unused_, memory);
 }
 
 }  // namespace kernelcore

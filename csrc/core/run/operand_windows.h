@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -20,9 +19,16 @@ class OperandWindows {
   /// `descriptor` has to outlive it.
   explicit OperandWindows(const LaunchDescriptor& descriptor) : descriptor_(descriptor) {}
 
-  /// Adds an operand whose `spec` has windows. `slot` and `spec` have to outlive this.
-  void add(const ParameterSlot& slot, const OperandSpec& spec, const ArrayView& view) {
-    PackedLayout layout{slot, spec};
+  ~OperandWindows();
+  OperandWindows(const OperandWindows&) = delete;
+  OperandWindows& operator=(const OperandWindows&) = delete;
+
+  /// Whether the windows of all chunks of `launch` have hardly more elements than a copy of `view`.
+  static bool pays(const PackedLayout& layout, const ArrayView& view, const Launch& launch,
+                   int64_t chunk);
+
+  /// Adds an operand with windows. What `layout` refers to has to outlive this.
+  void add(const PackedLayout& layout, const ArrayView& view) {
     operands_.push_back({layout, view, layout.copied_part(view).size_bytes()});
   }
 
@@ -37,26 +43,27 @@ class OperandWindows {
   struct Operand {
     PackedLayout layout;
     ArrayView view;
-    // Of a packed copy. There are as many bytes on both sides of each window, which nothing uses:
-    // by shape and strides the operand reaches into them, and kernels run other code where they see
-    // arrays reach into each other.
+    // Bytes of a packed copy of the whole operand, and of the unused memory before and behind each
+    // window: by its shape and strides the operand reaches into it, and kernels run other code
+    // where they see arrays reach into each other.
     size_t size;
   };
 
-  /// Memory for the copies of one call.
+  /// The start of memory for one call.
   struct Memory {
-    std::unique_ptr<std::byte[]> bytes;
-    size_t size = 0;
+    Memory* next;
+    size_t size;
   };
 
-  Memory take_memory(size_t size) const;
-  void give_back(Memory memory) const;
+  /// At least `size` bytes that no call uses; null if memory is short.
+  Memory* take_memory(size_t size) const;
+  void give_back(Memory* memory) const;
 
   const LaunchDescriptor& descriptor_;
   std::vector<Operand> operands_;
   mutable std::mutex mutex_;
-  // Of calls that are over.
-  mutable std::vector<Memory> unused_;
+  // A list: of calls that are over. Threads must not throw, so nothing here allocates.
+  mutable Memory* unused_ = nullptr;
 };
 
 }  // namespace kernelcore

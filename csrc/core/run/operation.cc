@@ -98,10 +98,12 @@ void Operation::validate() const {
   if (grid.size() > static_cast<size_t>(kMaxGridDims)) fail(*this, "grid rank");
   for (const OperandSpec& operand : operands) {
     if (operand.ndim < 0 || operand.ndim > kMaxArrayDims) fail(*this, "operand rank");
+    int next_axis = 0;  // One window per axis, in the order of axes.
     for (const ReadWindow& window : operand.windows) {
-      bool is_axis = window.axis >= 0 && window.axis < operand.ndim;
+      bool is_axis = window.axis >= next_axis && window.axis < operand.ndim;
       bool is_of_launch = window.launch_axis >= 0 && window.launch_axis < kMaxGridDims;
       if (!is_axis || !is_of_launch || window.high < window.low) fail(*this, "read window");
+      next_axis = window.axis + 1;
     }
   }
   for (const ResultSpec& result : results) {
@@ -159,8 +161,9 @@ OperationRun::OperationRun(const Operation& operation, const ArrayView* operands
 void OperationRun::run(Executor& executor) {
   HostBackend backend(executor);
   PackedOperands operands(operation_, operands_, launch_, executor);
-  launch_.windows = operands.windows();
-  run_functional(operation_.descriptor, operands.views(), results_, launch_, backend);
+  Launch launch = launch_;
+  launch.windows = operands.windows();
+  run_functional(operation_.descriptor, operands.views(), results_, launch, backend);
 }
 
 }  // namespace kernelcore

@@ -30,7 +30,7 @@ struct OperandSpec {
   uint64_t swept_axes = 0;  // bit k: every point loops over axis k
   // The extents along the last axes of what code for packed arrays takes for an element; 0: none.
   std::array<int64_t, 2> element = {0, 0};
-  std::vector<ReadWindow> windows = {};  // at most one per axis
+  std::vector<ReadWindow> windows = {};  // at most one per axis, in order
 };
 
 /// A result, whose extents follow from those of the operands.

@@ -18,38 +18,26 @@ constexpr size_t kLeastCutBytes = size_t{1} << 18;
 constexpr int64_t kSharedChunks = 16;
 
 /// The elements of `view` that the points of `launch` read.
-double reads_of(const PackedLayout& wanted, const ArrayView& view, const Launch& launch) {
-  double reads = static_cast<double>(launch.total) * static_cast<double>(wanted.spec.reads);
-  for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
-    if ((wanted.spec.swept_axes >> k & 1) != 0) reads *= static_cast<double>(view.shape[k]);
+double reads_of(const PackedLayout& layout, const ArrayView& view, const Launch& launch) {
+  double reads = static_cast<double>(launch.total) * static_cast<double>(layout.spec.reads);
+  for (int k = 0; k < layout.slot.outer_ndim(); ++k) {
+    if ((layout.spec.swept_axes >> k & 1) != 0) reads *= static_cast<double>(view.shape[k]);
   }
   return reads;
 }
 
 /// The reads that a copy of `view` costs.
-double cost_of_copy(const PackedLayout& wanted, const ArrayView& view) {
+double cost_of_copy(const PackedLayout& layout, const ArrayView& view) {
   double elements = 1;
-  for (int k = 0; k < wanted.slot.outer_ndim(); ++k) {
-    if (!wanted.is_repeated(view, k)) elements *= static_cast<double>(view.shape[k]);
+  for (int k = 0; k < layout.slot.outer_ndim(); ++k) {
+    if (!layout.is_repeated(view, k)) elements *= static_cast<double>(view.shape[k]);
   }
   bool is_far = false;
-  wanted.visit_packed_axes(view, [&](int axis, int64_t) {
+  layout.visit_packed_axes(view, [&](int axis, int64_t) {
     int64_t stride = std::abs(view.stride_bytes[axis]);
     is_far |= view.shape[axis] > 1 && (stride == 0 || stride >= kFarBytes);
   });
   return is_far ? elements : kNearReads * elements;
-}
-
-/// Whether chunks of `launch` read parts of an operand that hardly overlap.
-bool has_parts(const OperandSpec& spec, const Launch& launch) {
-  int64_t points = launch.total;  // that read the same part
-  auto is_windowed = [&](int axis) {
-    return std::ranges::find(spec.windows, axis, &ReadWindow::launch_axis) != spec.windows.end();
-  };
-  for (int k = 0; k < kMaxGridDims && (launch.grid.dims[k] == 1 || is_windowed(k)); ++k) {
-    points /= launch.grid.dims[k];
-  }
-  return points <= least_chunk_points(launch);
 }
 
 /// A copy of an array in shares of its first axis.
@@ -103,12 +91,12 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (!is_read(slot)) continue;
     auto index = static_cast<size_t>(slot.operand);
     const ArrayView& view = operands[index];
-    PackedLayout wanted{slot, operation.operands[index]};
-    if (!wanted.fits(view)) return;  // No copy makes that code run.
-    reads += reads_of(wanted, view, launch);
-    Strides strides = wanted.strides_of(view);
+    PackedLayout layout{slot, operation.operands[index]};
+    if (!layout.fits(view)) return;  // No copy makes that code run.
+    reads += reads_of(layout, view, launch);
+    Strides strides = layout.strides_of(view);
     is_packed &= strides == Strides::kPacked;
-    if (strides == Strides::kOther) cost += cost_of_copy(wanted, view);
+    if (strides == Strides::kOther) cost += cost_of_copy(layout, view);
   }
   // One operand of other strides keeps the kernel from that code: all are copied, or none.
   if (is_packed || cost > reads) return;
@@ -119,36 +107,37 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     packed_[i].data = operands[i].data;
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
-  // Runs of one call would copy as much. Panels are made for many rows at once, and runs in serial
-  // have large chunks.
+  // A launch of one chunk would copy the whole operand, too. Panels are made for the rows of many
+  // chunks at once, and launches in serial have large chunks.
   bool may_cut =
       launch.total > kInlinePoints && descriptor.panel_rows == 0 && !descriptor.is_serial;
+  int64_t chunk = may_cut ? points_of_chunk(descriptor, launch) : launch.total;
   for (const ParameterSlot& slot : descriptor.slots) {
     if (!is_read(slot)) continue;
     auto index = static_cast<size_t>(slot.operand);
-    PackedLayout wanted{slot, operation.operands[index]};
+    PackedLayout layout{slot, operation.operands[index]};
     ArrayView& view = packed_[index];
-    bool is_copied = wanted.strides_of(view) == Strides::kOther;
-    size_t size = is_copied ? wanted.copied_part(view).size_bytes() : 0;
-    if (may_cut && size >= kLeastCutBytes && has_parts(wanted.spec, launch)) {
-      windows_.add(slot, wanted.spec, view);
+    bool is_copied = layout.strides_of(view) == Strides::kOther;
+    size_t size = is_copied ? layout.copied_part(view).size_bytes() : 0;
+    if (may_cut && size >= kLeastCutBytes && OperandWindows::pays(layout, view, launch, chunk)) {
+      windows_.add(layout, view);
       continue;
     }
     // Without memory the kernel runs its other code.
-    if (is_copied && !copy(wanted, view, executor)) return;
-    wanted.pack_single_elements(view);
+    if (is_copied && !copy(layout, view, executor)) return;
+    layout.pack_single_elements(view);
   }
   views_ = packed_.get();
 }
 
 /// Copies `view` to packed memory; false if memory is short.
-bool PackedOperands::copy(const PackedLayout& wanted, ArrayView& view, Executor& executor) {
-  ArrayView source = wanted.copied_part(view);
+bool PackedOperands::copy(const PackedLayout& layout, ArrayView& view, Executor& executor) {
+  ArrayView source = layout.copied_part(view);
   copies_.emplace_back(new (std::nothrow) std::byte[source.size_bytes()]);
   std::byte* target = copies_.back().get();
   if (target == nullptr) return false;
   copy_in_shares(target, source, executor);
-  wanted.place(view, target);
+  layout.place(view, target);
   return true;
 }
 

@@ -37,7 +37,7 @@ class Reads(NamedTuple):
         swept_axes: Bit k is set if a loop of the thread runs along axis k.
         element: The extents along the last axes, one or two, of what code for packed arrays takes
             for an element; zeros where it takes none.
-        windows: The axes along which every read is at a launch index, or so far from it.
+        windows: The axes along which every read is at a constant distance from a launch index.
     """
 
     elements: int
