@@ -40,7 +40,7 @@ def _beyond_linear(x: Value) -> Value:
 
 
 def _small_complement(x: Value) -> Value:
-    """``1 - erf(x)`` for ``x >= 1``, at most 0.16; its error is below an ulp of numbers next to 1."""
+    """``1 - erf(x)`` for ``x >= 1``, at most 0.16: the error is below an ulp of what is near 1."""
     # Beyond, erf(x) is 1 in every bit.
     most = 6.0 if x.type == float64 else 4.0
     x = (x > most).where(most, x)
