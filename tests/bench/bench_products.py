@@ -105,7 +105,7 @@ def gradients(
         name_of_type = str(dtype).removeprefix("torch.")
         dims = "a.shape[0]", "b.shape[1]"
         kernel = product(kc, getattr(kc, name_of_type))
-        op = kc.op(kernel, launch_dims=dims, output_dims=dims)
+        op = kc.op(launch_dims=dims, output_dims=dims)(kernel)
         for m, n, k in GRADIENT_SHAPES:
             name = f"gradient {m} x {n} of {k}, {name_of_type}"
             if not all(word in name for word in words):
@@ -121,7 +121,7 @@ def gradients(
             ]
             for ours, theirs in zip(*(each() for each in backward), strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-3)
-            found.append((name, *backward))
+            found.append((name, backward[0], backward[1]))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ class Program:
 def test_results_have_the_bits_of_dense_operands(number: int) -> None:
     program = Program(number)
     kernel = define(program.text, {"kc": kc})["kernel"]
-    op = kc.op(kernel, launch_dims=program.grid, output_dims=program.outputs)
+    op: Any = kc.op(launch_dims=program.grid, output_dims=program.outputs)(kernel)
     at, x, w = program.arrays()
     others = [program.in_other_strides(x), program.in_other_strides(w)]
     results = op(at, x, w)

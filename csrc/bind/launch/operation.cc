@@ -183,21 +183,21 @@ void bind_operation(nb::module_& m) {
       .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
            nb::arg("on_devices") = nb::none(), nb::arg("reads") = std::vector<FlatReads>(),
-           nb::sig(
-               "def __init__(self, descriptor: LaunchDescriptor, "
-               "operands: collections.abc.Sequence[tuple[bool, int, int]], "
-               "result_rules: collections.abc.Sequence[tuple[int, "
-               "collections.abc.Sequence[collections.abc.Sequence[int]]]], "
-               "n_visible_results: int, "
-               "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
-               "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
-               "None = None, "
-               "reads: collections.abc.Sequence[tuple[int, int, tuple[int, int], "
-               "collections.abc.Sequence[tuple[int, int, int, int]]]] = ()) -> None"),
+           nb::sig("def __init__(self, descriptor: LaunchDescriptor, "
+                   "operands: collections.abc.Sequence[tuple[bool, int, int]], "
+                   "result_rules: collections.abc.Sequence[tuple[int, "
+                   "collections.abc.Sequence[collections.abc.Sequence[int]]]], "
+                   "n_visible_results: int, "
+                   "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
+                   "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
+                   "None = None, "
+                   "reads: collections.abc.Sequence[tuple[int, int, tuple[int, int], "
+                   "collections.abc.Sequence[tuple[int, int, int, int]]]] = ()) -> None"),
            "`reads` says per operand how many elements a point reads, along which axes, as bits, "
            "it loops, the extents of the last axes that code for packed arrays takes for an "
            "element, and per window the axis of the launch, that of the operand, and the least and "
-           "the greatest distance from the launch index. `on_devices` makes the operation and its code for torch's CUDA tensors on the "
+           "the greatest distance from the launch index. `on_devices` makes the operation and its "
+           "code for torch's CUDA tensors on the "
            "device of an ordinal, once.")
       .def(
           "prepare",
