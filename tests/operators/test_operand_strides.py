@@ -265,7 +265,7 @@ def test_reads_at_launch_indices_are_windows(op: Any, wanted: list[Any]) -> None
 
 
 def test_lanes_along_another_axis_leave_no_windows() -> None:
-    # Their points are in another order, so a part of them is no range of launch indices.
+    # Such launches number their points in another order: a chunk has no range of launch indices.
     @kc.op(launch_dims=("x.shape[0]", "w.shape[0]"), output_dims=("x.shape[0]", "w.shape[0]"))
     @kc.kernel
     def gates(

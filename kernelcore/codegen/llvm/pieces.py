@@ -152,7 +152,7 @@ def _size(
 
 
 def _whole_gangs(e: Emitter, rows: str) -> str:
-    """``rows`` rounded down to a multiple of 32 or 16, if there are so many."""
+    """``rows`` rounded down to a multiple of 32, or to 16; fewer than 16 stay."""
     found = rows
     for lanes in _LANES_OF_ROWS:
         are_enough = e.op(f"icmp uge i64 {rows}, {lanes}")
