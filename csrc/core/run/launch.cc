@@ -159,7 +159,7 @@ int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, i
 
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                  Executor& executor) {
-  int64_t chunk = chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
+  int64_t chunk = points_of_chunk(descriptor, launch);
   bool has_panels = descriptor.panel_rows > 0;
   if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
@@ -224,7 +224,7 @@ int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& la
 
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
-  int64_t chunk = accumulating_points(descriptor, launch);
+  int64_t chunk = points_of_chunk(descriptor, launch);
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = rest_of(chunked, timed(chunked));
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
