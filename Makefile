@@ -7,7 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-sharding test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers dist test-dist \
+	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache stress tsan asan maths bench bench-gpu bench-registers dist test-dist \
 	docs docs-check clean
 
 demo: $(VENV)/.built
@@ -165,14 +165,16 @@ fuzz-cache: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_cache_entries.py
 	$(BIN)/python -m tests.fuzz.test_cache_kills --processes 24 --seconds 180
 
-# Launches from several threads, interrupts and the registry under ThreadSanitizer.
+# Launches from several threads, interrupts and the registry; under ThreadSanitizer: tsan.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
-	loader/registry run/chunked_run run/cpu_limit run/interrupt run/launch run/pool
-tsan:
+	loader/registry memory/copy run/chunked_run run/cpu_limit run/interrupt run/launch run/operand_windows \
+	run/packed_layout run/pool
+tsan: export STRESS_FLAGS = -g -fsanitize=thread
+tsan stress:
 	mkdir -p build
-	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \
-	  tests/native/stress.cc $(CORE:%=csrc/core/%.cc) -pthread -o build/stress
-	build/stress
+	$(CXX) -std=c++20 -O1 $(STRESS_FLAGS) -Wall -Wextra -Icsrc -Icsrc/include \
+	  tests/native/stress.cc $(CORE:%=csrc/core/%.cc) -pthread -o build/$@
+	build/$@
 
 # The native module under AddressSanitizer and UndefinedBehaviorSanitizer. Its tests run in a copy of
 # the sources, with an interpreter that finds the packages of $(VENV) but not its installed module.
@@ -182,6 +184,7 @@ tsan:
 ASAN := build/asan
 ASAN_TREE := $(ASAN)/tree
 ASAN_TESTS ?= tests/native tests/interchange tests/launch tests/autograd/test_tape.py tests/fuzz/test_capsules.py \
+	tests/fuzz/test_operand_windows.py tests/operators/test_operand_strides.py \
 	tests/torch/test_gradient.py tests/torch/test_lent_memory.py tests/jax/test_calls.py tests/jax/test_callback.py
 ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 asan: export PATH := $(CURDIR)/$(BIN):$(PATH)

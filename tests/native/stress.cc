@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +18,7 @@
 #include "core/loader/registry.h"
 #include "core/memory/argument_block.h"
 #include "core/run/launch.h"
+#include "core/run/operand_windows.h"
 #include "core/run/pool.h"
 
 namespace {
@@ -82,6 +86,61 @@ void check(const LaunchDescriptor& descriptor, const std::vector<int32_t>& index
   run(descriptor, &args, launch, Pool::instance());
   if (target == expected) return;
   fail("sums differ");
+}
+
+struct RowArguments {
+  float* x;
+  int64_t shape[2];
+  int64_t stride_bytes[2];
+  Array total;
+};
+
+// total[i] = the sum of x[i, j] over j, of packed rows only.
+void add_rows(const void* block, const Grid*, int64_t begin, int64_t end) {
+  const auto& args = *static_cast<const RowArguments*>(block);
+  if (args.stride_bytes[1] != sizeof(float)) fail("rows are not packed");
+  for (int64_t i = begin; i < end; ++i) {
+    const auto* row = reinterpret_cast<const std::byte*>(args.x) + i * args.stride_bytes[0];
+    for (int64_t j = 0; j < args.shape[1]; ++j) {
+      float element;
+      std::memcpy(&element, row + j * args.stride_bytes[1], sizeof(float));
+      args.total.data[i] += element;
+    }
+  }
+}
+
+/// Threads copy the rows that their chunks of points read from a transposed array.
+void check_windows() {
+  constexpr int64_t kRows = 20'000, kColumns = 8;
+  LaunchDescriptor descriptor;
+  descriptor.name = "add_rows";
+  descriptor.fn = add_rows;
+  descriptor.block_template.resize(sizeof(RowArguments));
+  descriptor.grid_rank = 1;
+  descriptor.slots = {
+      {offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
+      {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
+  descriptor.validate();
+  OperandSpec spec{true, DType::kFloat32, 2};
+  spec.windows = {{0, 0, 0, 0}};
+  std::vector<float> columns(kRows * kColumns);
+  for (size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<float>(i % 13);
+  ArrayView view;
+  view.data = columns.data();
+  view.ndim = 2;
+  view.item_bytes = sizeof(float);
+  std::copy_n(std::array{kRows, kColumns}.data(), 2, view.shape);
+  std::copy_n(std::array<int64_t, 2>{4, 4 * kRows}.data(), 2, view.stride_bytes);
+  OperandWindows windows(descriptor);
+  windows.add({descriptor.slots[0], spec}, view);
+  std::vector<float> total(kRows), expected(kRows);
+  for (size_t i = 0; i < columns.size(); ++i) expected[i % kRows] += columns[i];
+  RowArguments args{columns.data(), {kRows, kColumns}, {4, 4 * kRows}, {total.data(), kRows, 4}};
+  int64_t rows = kRows;
+  Launch launch = make_launch(descriptor, {&rows, 1});
+  launch.windows = &windows;
+  run(descriptor, &args, launch, Pool::instance());
+  if (total != expected) fail("sums of rows differ");
 }
 
 /// Chunks of this kernel interrupt their run, on whichever thread they are.
@@ -154,6 +213,7 @@ int main() {
         i = static_cast<int32_t>((seed >> 8) % static_cast<unsigned>(size));
       }
       check(make_signature(round / 3 % 3), index, size);
+      check_windows();
       check_registry(round);
     }
   };
