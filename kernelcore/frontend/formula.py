@@ -16,6 +16,7 @@ from kernelcore.frontend.values.literal_types import TypeInference, solve
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Eqn
+from kernelcore.language import syntax_tree
 from kernelcore.language.bound_names import MISSING
 from kernelcore.language.function import Function
 from kernelcore.language.types import Scalar
@@ -46,9 +47,7 @@ class BuiltinNames:
         return dict(BUILTINS)
 
 
-@cache
-def _parse(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+_parse = cache(syntax_tree.parse_expression)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any
 from kernelcore.base.dataclass import dataclass
 from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelError, KernelSyntaxError
+from kernelcore.language import syntax_tree
 from kernelcore.language.bound_names import MISSING
 from kernelcore.language.dialect import Dialect, written_in
 from kernelcore.language.source import Source, read_source
@@ -124,7 +125,7 @@ class FunctionText:
         made = FunctionType(code, {"__name__": self.module}, self.name)
         made.__module__ = self.module
         # Annotations of modules that evaluate them at once are text as well.
-        tree = ast.parse(self.text).body[0]
+        tree = syntax_tree.parse(self.text).body[0]
         assert isinstance(tree, ast.FunctionDef)
         args = tree.args
         made.__annotations__ = {
@@ -172,7 +173,7 @@ def _free_names(source: Source) -> set[str]:
 
 def _names_of_text(text: str) -> set[str]:
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = syntax_tree.parse_expression(text)
     except (SyntaxError, ValueError):
         return set()
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}

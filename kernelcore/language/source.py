@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
-from kernelcore.language import bound_names
+from kernelcore.language import bound_names, syntax_tree
 from kernelcore.language.bound_names import MISSING
 from kernelcore.language.dialect import Dialect, dialect_of
 from kernelcore.language.source_check import (
@@ -308,7 +308,7 @@ def _lambda(pyfunc: Callable[..., Any], file_text: FileText) -> Source:
     first = pyfunc.__code__.co_firstlineno
     places = {p for p in pyfunc.__code__.co_positions() if None not in p}
     try:
-        module = ast.parse(file_text.whole)
+        module = syntax_tree.parse(file_text.whole)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise other_text(pyfunc) from None
     for node in ast.walk(module):
@@ -337,7 +337,7 @@ def _parse(lines: Sequence[str], first: int) -> tuple[ast.stmt | None, int]:
     is_indented = lines[0].lstrip("\f")[:1].isspace()
     try:
         # A block keeps the columns of an indented definition as they are.
-        module = ast.parse("if 1:\n" + text if is_indented else text)
+        module = syntax_tree.parse("if 1:\n" + text if is_indented else text)
     except SyntaxError:
         return None, first - 1
     stmt = module.body[0]

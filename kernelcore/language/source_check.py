@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary
 
 from kernelcore.base.errors import KernelSyntaxError, SrcLoc
 from kernelcore.base.threads import cached_property
+from kernelcore.language import syntax_tree
 
 if TYPE_CHECKING:
     from kernelcore.language.source import Source
@@ -195,7 +196,7 @@ def _codes(text: str, flags: int, by_statement: bool) -> Sequence[CodeType]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = compile(text, "", "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+            tree = syntax_tree.parse(text, "", flags=flags)
             parts = [ast.Module([s], []) for s in tree.body] if by_statement else [tree]
             found = [compile(part, "", "exec", flags, dont_inherit=True) for part in parts]
     except (SyntaxError, ValueError, MemoryError, RecursionError):

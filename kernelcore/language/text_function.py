@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.language import syntax_tree
 
 _FLAGS = __future__.annotations.compiler_flag
 _LONG_LINE = 1 << 20
@@ -55,7 +56,7 @@ def function_of_text(
 
 def _definition(text: str, file: str, decorator: str) -> ast.FunctionDef:
     try:
-        body = ast.parse(text, file).body
+        body = syntax_tree.parse(text, file).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
         raise KernelSyntaxError(
