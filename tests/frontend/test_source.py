@@ -16,6 +16,7 @@ from _pytest.assertion.rewrite import rewrite_asserts
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelSyntaxError
+from kernelcore.language import syntax_tree
 from kernelcore.language.source import parse_definition, read_source
 from tests.helpers.environment import ROOT
 
@@ -268,7 +269,7 @@ def test_a_text_that_python_cannot_parse_is_a_kernel_error(
     def parse(text: str) -> ast.Module:
         raise error(f"{len(text)} characters")
 
-    monkeypatch.setattr(ast, "parse", parse)
+    monkeypatch.setattr(syntax_tree, "parse", parse)
     with pytest.raises(KernelSyntaxError, match=r"cannot parse 'unreadable': \d+ characters") as e:
         read_source(unreadable)
     assert e.value.loc is not None
