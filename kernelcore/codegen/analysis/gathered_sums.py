@@ -259,13 +259,14 @@ class _Gathering:
         needed = {e for a in group for e in a.outside if e.op.kind is not OpKind.TID}
         needed -= {e for e in needed if e.out in layout.kept}
         outside = [e for e in source.func.body.eqns if e in needed]
-        for eqn in outside:
+        work = {e for a in group for e in a.work}
+        inside = [e for e in loop.regions[0].eqns if e in work]
+        # Elements may be named by values that an iteration computes anew.
+        for eqn in (*outside, *inside):
             if source.is_uniform(eqn.out):
                 builder.append(clone_eqn(eqn, env))
         env[loop.regions[0].params[0]] = _from_lowest(builder, loop, place, env)
-        work = {e for a in group for e in a.work}
-        body = [e for e in outside if not source.is_uniform(e.out)]
-        body += [e for e in loop.regions[0].eqns if e in work]
+        body = [e for e in (*outside, *inside) if not source.is_uniform(e.out)]
 
         # Additions to one element have one total.
         elements: dict[tuple[Atom, ...], list[Addition]] = {}
