@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import kernelcore as kc
 from kernelcore.base import native
@@ -236,3 +237,21 @@ def test_the_report_says_which_sums_are_gathered() -> None:
     assert "additions to total are gathered: loops over the threads make them\n" in report
     assert "  what follows is of the kernel as it is written\n" in report
     assert "lanes lie along it" not in report
+
+
+def test_an_iteration_may_compute_an_index_that_all_threads_share() -> None:
+    @kc.op(launch_dims=(3, 60), output_dims=(3, 60))
+    @kc.kernel
+    def added(x: kc.array[float, 3], y: kc.array[float, 2]):
+        i, j = kc.tid()
+        total = kc.float32(0)
+        for a in range(x.shape[1]):
+            total += x[x.shape[0] - 1, a, i]
+        y[i, j] = total + kc.float32(j)
+
+    x = torch.zeros(2, 50, 3, requires_grad=True)
+    cotangent = torch.arange(180.0).reshape(3, 60)
+    (found,) = torch.autograd.grad(added(x), x, cotangent)
+    expected = torch.zeros(2, 50, 3)
+    expected[1] = cotangent.sum(1)
+    assert torch.equal(found, expected)
