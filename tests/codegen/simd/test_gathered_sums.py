@@ -242,7 +242,7 @@ def test_the_report_says_which_sums_are_gathered() -> None:
 def test_an_iteration_may_compute_an_index_that_all_threads_share() -> None:
     @kc.op(launch_dims=(3, 60), output_dims=(3, 60))
     @kc.kernel
-    def added(x: kc.array[float, 3], y: kc.array[float, 2]):
+    def added(x: kc.array3d[float], y: kc.array2d[float]):
         i, j = kc.tid()
         total = kc.float32(0)
         for a in range(x.shape[1]):
