@@ -169,7 +169,7 @@ fuzz-cache: $(VENV)/.built
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
 	loader/registry memory/copy run/chunked_run run/cpu_limit run/interrupt run/launch run/operand_windows \
 	run/packed_layout run/pool
-tsan: export STRESS_FLAGS = -g -fsanitize=thread
+tsan: STRESS_FLAGS = -g -fsanitize=thread
 tsan stress:
 	mkdir -p build
 	$(CXX) -std=c++20 -O1 $(STRESS_FLAGS) -Wall -Wextra -Icsrc -Icsrc/include \

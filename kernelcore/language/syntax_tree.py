@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import Any
 
 # Where eight threads do nothing but parse, one attempt in twenty fails.
@@ -41,9 +42,7 @@ def _parse(text: str, file: str, mode: str, flags: int) -> Any:
     remedy: other libraries parse too, and the callback may wait for a thread that needs the lock.
     """
     flags |= ast.PyCF_ONLY_AST
-    for _ in range(_ATTEMPTS):
-        try:
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(SystemError):
             return compile(text, file, mode, flags, dont_inherit=True)
-        except SystemError:
-            continue
     return compile(text, file, mode, flags, dont_inherit=True)

@@ -1,10 +1,8 @@
 // Launches from several threads at once, and forks beside a thread that registers kernels, to be
-// run under ThreadSanitizer: `make tsan`.
+// run as they are, `make stress`, and under ThreadSanitizer: `make tsan`.
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -59,18 +58,26 @@ void scatter(const void* block, const Grid* grid, int64_t begin, int64_t end) {
   }
 }
 
-LaunchDescriptor make_signature(int64_t weight) {
+LaunchDescriptor described(const char* name, KernelFn fn, size_t block_bytes,
+                           std::vector<ParameterSlot> slots,
+                           std::vector<Accumulated> accumulated = {}) {
   LaunchDescriptor descriptor;
-  descriptor.name = "scatter";
-  descriptor.fn = scatter;
-  descriptor.block_template.resize(sizeof(Arguments));
+  descriptor.name = name;
+  descriptor.fn = fn;
+  descriptor.block_template.resize(block_bytes);
   descriptor.grid_rank = 1;
-  descriptor.slots = {
-      {offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
-      {offsetof(Arguments, target), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
-  descriptor.accumulated = {{1, -1, 0, 0, weight, true, false}};
+  descriptor.slots = std::move(slots);
+  descriptor.accumulated = std::move(accumulated);
   descriptor.validate();
   return descriptor;
+}
+
+LaunchDescriptor make_signature(int64_t weight) {
+  return described(
+      "scatter", scatter, sizeof(Arguments),
+      {{offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
+       {offsetof(Arguments, target), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}},
+      {{1, -1, 0, 0, weight, true, false}});
 }
 
 void check(const LaunchDescriptor& descriptor, const std::vector<int32_t>& index, int64_t size) {
@@ -100,27 +107,20 @@ void add_rows(const void* block, const Grid*, int64_t begin, int64_t end) {
   const auto& args = *static_cast<const RowArguments*>(block);
   if (args.stride_bytes[1] != sizeof(float)) fail("rows are not packed");
   for (int64_t i = begin; i < end; ++i) {
-    const auto* row = reinterpret_cast<const std::byte*>(args.x) + i * args.stride_bytes[0];
-    for (int64_t j = 0; j < args.shape[1]; ++j) {
-      float element;
-      std::memcpy(&element, row + j * args.stride_bytes[1], sizeof(float));
-      args.total.data[i] += element;
-    }
+    const auto* start = reinterpret_cast<const std::byte*>(args.x) + i * args.stride_bytes[0];
+    const auto* row = reinterpret_cast<const float*>(start);
+    for (int64_t j = 0; j < args.shape[1]; ++j) args.total.data[i] += row[j];
   }
 }
 
 /// Threads copy the rows that their chunks of points read from a transposed array.
 void check_windows() {
   constexpr int64_t kRows = 20'000, kColumns = 8;
-  LaunchDescriptor descriptor;
-  descriptor.name = "add_rows";
-  descriptor.fn = add_rows;
-  descriptor.block_template.resize(sizeof(RowArguments));
-  descriptor.grid_rank = 1;
-  descriptor.slots = {
-      {offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
-      {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
-  descriptor.validate();
+  LaunchDescriptor descriptor = described(
+      "add_rows", add_rows, sizeof(RowArguments),
+      {{offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
+       {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1,
+        -1}});
   OperandSpec spec{true, DType::kFloat32, 2};
   spec.windows = {{0, 0, 0, 0}};
   std::vector<float> columns(kRows * kColumns);
@@ -129,8 +129,10 @@ void check_windows() {
   view.data = columns.data();
   view.ndim = 2;
   view.item_bytes = sizeof(float);
-  std::copy_n(std::array{kRows, kColumns}.data(), 2, view.shape);
-  std::copy_n(std::array<int64_t, 2>{4, 4 * kRows}.data(), 2, view.stride_bytes);
+  view.shape[0] = kRows;
+  view.shape[1] = kColumns;
+  view.stride_bytes[0] = 4;
+  view.stride_bytes[1] = 4 * kRows;
   OperandWindows windows(descriptor);
   windows.add({descriptor.slots[0], spec}, view);
   std::vector<float> total(kRows), expected(kRows);
@@ -150,11 +152,7 @@ void stop(const void*, const Grid*, int64_t, int64_t) {
 
 /// A run of the main thread ends by an interrupt while its workers look at the status.
 void check_interrupt() {
-  LaunchDescriptor descriptor;
-  descriptor.name = "stop";
-  descriptor.fn = stop;
-  descriptor.grid_rank = 1;
-  descriptor.validate();
+  LaunchDescriptor descriptor = described("stop", stop, 0, {});
   int64_t points = 100'000;
   Launch launch = make_launch(descriptor, {&points, 1});
   try {
