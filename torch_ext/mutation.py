@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from typing import Any
 
 import torch
 
-from kernelcore import Array
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import Arguments, Operation
+from kernelcore.operators.updated_arrays import require_apart
+from kernelcore.runtime.array import shared_elements
+from kernelcore.runtime.array.shared_elements import ElementPlaces
 from torch_ext.check import PLAIN_TENSORS, argument_error
 
 
@@ -66,25 +66,13 @@ def mutating(
 
 def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[int]) -> None:
     """Refuse tensors whose elements would be written twice."""
-    for k, i in enumerate(updated):
-        if repeats_elements(given[i]):
-            raise argument_error(
-                operation,
-                i,
-                "a tensor to be written",
-                "one of which several elements share memory",
-                "give a clone: .clone() or .contiguous()",
-            )
-        for other in updated[:k]:
-            if share_elements(given[i], given[other]):
-                raise argument_error(
-                    operation,
-                    i,
-                    "a tensor to be written",
-                    f"one that shares elements with '{operation.operands[other].name}', which is "
-                    "written too",
-                    "give a clone of one of them",
-                )
+    named = {operation.operands[i].name: i for i in updated}
+
+    def refuse(name: str, expected: str, found: str, remedy: str) -> KernelArgumentError:
+        return argument_error(operation, named[name], expected, found, remedy)
+
+    places = [(name, _places(given[i])) for name, i in named.items()]
+    require_apart([(name, found) for name, found in places if found is not None], refuse)
 
 
 def _requires_grad(arg: Any) -> bool:
@@ -92,26 +80,31 @@ def _requires_grad(arg: Any) -> bool:
 
 
 def repeats_elements(tensor: Any) -> bool:
-    """Whether two indices certainly reach one element; torch knows expanded axes only."""
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-        return False
-    axes = [(s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1]
-    if not all(isinstance(number, int) for axis in axes for number in axis):
-        return False
-    if any(n == 0 for _, n in axes):
-        return False
-    return any(s == 0 for s, _ in axes) or any(
-        t // math.gcd(s, t) < n and s // math.gcd(s, t) < m
-        for (s, n), (t, m) in combinations(axes, 2)
-    )
+    """Whether two indices reach one element; torch knows expanded axes only."""
+    places = _places(tensor)
+    return places is not None and shared_elements.repeats_elements(places)
 
 
 def share_elements(first: Any, second: Any) -> bool:
     """Whether two tensors with memory have an element in common."""
-    if not all(type(t) in PLAIN_TENSORS for t in (first, second)):
+    one, other = _places(first), _places(second)
+    return one is not None and other is not None and shared_elements.share_elements(one, other)
+
+
+def _places(tensor: Any) -> ElementPlaces | None:
+    """Where the elements of a tensor with strides are; those of symbols are not known."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return None
+    shape, strides, size = tuple(tensor.shape), tensor.stride(), tensor.element_size()
+    if not all(isinstance(number, int) for number in (*shape, *strides)):
+        return None
+    address = tensor.data_ptr() if _has_memory(tensor) else None
+    return ElementPlaces(address, shape, tuple(s * size for s in strides), size)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    if type(tensor) not in PLAIN_TENSORS or tensor.is_meta:
         return False
-    if any(t.is_meta for t in (first, second)):
-        return False
-    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
-        return False
-    return Array.sharing(first.detach()).span.overlaps(Array.sharing(second.detach()).span)
+    # Transformations and modes trace tensors that look plain.
+    tracing = torch._C._len_torch_dispatch_stack(), torch._C._are_functorch_transforms_active()
+    return not any(tracing)

@@ -71,9 +71,8 @@ class AnyRank(NamedTuple):
         """
         shape: tuple[Any, ...] | None = None
         first = ""
-        names = self.leaves if len(args) + len(kwargs) == len(self.leaves) else self.names
-        named = dict(zip(names, args, strict=False))
-        named.update(kwargs)
+        names = self._names_of(args, kwargs)
+        named = self.named(args, kwargs)
         for name, components in self.components.items():
             value = named.get(name)
             found = getattr(value, "shape", None)
@@ -98,6 +97,13 @@ class AnyRank(NamedTuple):
         flat = tuple(named[name] for name in names[:count]) + tuple(args[len(names) :])
         return flat, {name: named[name] for name in kwargs}, shape
 
+    def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the name of the parameter, or of its leaf."""
+        return {**dict(zip(self._names_of(args, kwargs), args, strict=False)), **kwargs}
+
+    def _names_of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+        return self.leaves if len(args) + len(kwargs) == len(self.leaves) else self.names
+
     def copies(
         self,
         names: Sequence[str],
@@ -110,30 +116,19 @@ class AnyRank(NamedTuple):
             names: Parameters that the operator updates in place.
             call: The arguments by position and by name.
             flat: The same after ``flatten``.
-
-        Raises:
-            KernelArgumentError: One of them is read-only.
         """
-        given, used = ({**dict(zip(self.names, a, strict=False)), **k} for a, k in (call, flat))
+        given, used = self.named(*call), self.named(*flat)
         found: list[tuple[Any, Any]] = []
         for name in names:
             array, copy = given.get(name), used.get(name)
             if name not in self.components or array is None or copy is None:
                 continue
             if isinstance(array, Array):
-                is_copy, is_read_only = not array.is_contiguous, array.is_read_only
+                is_copy = not array.is_contiguous
             elif hasattr(array, "flags"):
                 is_copy = not np.may_share_memory(array, copy)
-                is_read_only = not array.flags.writeable
             else:
                 continue
-            if is_copy and is_read_only:
-                raise KernelArgumentError(
-                    f"{self.function}(): argument '{name}': expected an array to be written, found "
-                    "a read-only one",
-                    self.loc,
-                    "pass a copy",
-                )
             if is_copy and copy is not array:
                 found.append((array, copy))
         return found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernelcore.base.dataclass import replace
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank, write_back
@@ -22,6 +23,7 @@ from kernelcore.operators.spec import (
     take_numbers,
     with_results,
 )
+from kernelcore.operators.updated_arrays import apart_from, require_updatable
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
 torch_entry = Deferred("torch_ext.entry")
@@ -60,6 +62,8 @@ class KernelForm(Form):
         mutates = self.spec.mutates
 
         def flat(*args: Any, **kwargs: Any) -> Any:
+            if mutates:
+                require_updatable(mutates, any_rank.named(args, kwargs), self.error)
             given, named, shape = any_rank.flatten(args, kwargs)
             copies = any_rank.copies(mutates, (args, kwargs), (given, named)) if mutates else ()
             found = run(*given, **named)
@@ -70,6 +74,14 @@ class KernelForm(Form):
             return self.packed(any_rank.restore((found,) if is_single else found, shape))
 
         return flat
+
+    def error(self, name: str, expected: str, found: str, remedy: str) -> KernelArgumentError:
+        """The error for the argument of a parameter, or of its leaf ``name``."""
+        root = name.split(".")[0]
+        loc = next((p.loc for p in self.kernel.parameters if p.name == root), None)
+        return KernelArgumentError(
+            f"{self.name}(): argument '{name}': expected {expected}, found {found}", loc, remedy
+        )
 
     def with_dims(self, key: DimsKey) -> Spec:
         """The contract with shapes of the form ``key``."""
@@ -133,6 +145,9 @@ def _numpy(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         bound, operands, _ = kernels.bind(args, kwargs)
+        if mutates:
+            named = zip((o.name for o in bound.operation.operands), operands, strict=True)
+            require_updatable(mutates, dict(named), form.error)
         found = run_on_numpy(bound, operands)
         if mutates:
             _write_back(bound, operands, found, mutates)
@@ -154,10 +169,6 @@ def _write_back(
             value = trees[root]
             for part in path:
                 value = value[part]
-            if not operands[k].flags.writeable:
-                raise bound.operation.argument_error(
-                    k, "expected an array to be written, found a read-only one", "pass a copy"
-                )
             operands[k][...] = value
 
 
@@ -172,6 +183,9 @@ def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
         values = wanted.bind(args, kwargs)
         named = dict(zip(form.names, values[:count], strict=True))
         form.refuse_mixed(named)
+        if form.spec.mutates:
+            require_updatable(form.spec.mutates, named, form.error)
+            named = apart_from(named, form.spec.mutates)
         bound, sizes = kernels.of(named), values[count:]
         return form.packed(run_on_arrays(bound, named, sizes, spec.mutates, spec.block_dim))
 
