@@ -8,10 +8,7 @@ from typing import Any
 import torch
 
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Arguments, Operation
-from kernelcore.operators.updated_arrays import require_apart
-from kernelcore.runtime.array import shared_elements
-from kernelcore.runtime.array.shared_elements import ElementPlaces
+from kernelcore.operators import Arguments, ElementPlaces, Operation, require_apart, shared_elements
 from torch_ext.check import PLAIN_TENSORS, argument_error
 
 

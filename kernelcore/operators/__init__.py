@@ -94,8 +94,11 @@ from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface, declaration, interface
 from kernelcore.operators.traced.program import Literal, Program, ProgramStep, Slot
 from kernelcore.operators.traced.program_cache import Programs
+from kernelcore.operators.updated_arrays import require_apart
 from kernelcore.operators.versions import Versions
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.passes.access.launch_parts import Window
+from kernelcore.runtime.array import shared_elements
 from kernelcore.runtime.array.element_layout import element_of, scalar_in
+from kernelcore.runtime.array.shared_elements import ElementPlaces
 from kernelcore.runtime.device import CPU, cuda_device, require_device
