@@ -166,7 +166,7 @@ fuzz-cache: $(VENV)/.built
 	$(BIN)/python -m tests.fuzz.test_cache_kills --processes 24 --seconds 180
 
 # Launches from several threads, interrupts and the registry; under ThreadSanitizer: tsan.
-CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
+CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences accumulate/own_elements launch_descriptor \
 	loader/registry memory/copy run/chunked_run run/cpu_limit run/interrupt run/launch run/operand_windows \
 	run/packed_layout run/pool
 tsan: STRESS_FLAGS = -g -fsanitize=thread

@@ -38,6 +38,7 @@ static_assert(sizeof(Grid) == {abi.GRID_BYTES}, "the grid of kernels");
 static_assert(offsetof(Grid, status) == {abi.GRID_STATUS_OFFSET}, "the status of launches");
 static_assert(offsetof(Grid, shared) == {abi.GRID_SHARED_OFFSET}, "the arrays that are shared");
 static_assert(offsetof(Grid, log) == {abi.GRID_LOG_OFFSET}, "the log of additions");
+static_assert(offsetof(Grid, own) == {abi.GRID_OWN_OFFSET}, "the arrays that calls divide");
 static_assert(kStatusWords == {abi.STATUS_WORDS}, "the words of the status");
 static_assert(kFirstAssertion == {abi.STATUS_FIRST_ASSERTION}, "the status of assertions");
 """

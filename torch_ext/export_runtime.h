@@ -63,6 +63,7 @@ struct Grid {
   int64_t* status;
   uint64_t shared = 0;  // no other thread adds to results of a launch
   void* log = nullptr;
+  uint64_t own = 0;  // calls divide no elements
 };
 
 struct View {

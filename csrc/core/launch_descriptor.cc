@@ -75,6 +75,11 @@ void LaunchDescriptor::validate() const {
     if (!known || a.axis >= slots[a.parameter].ndim || slots[a.parameter].role == Role::kValue) {
       fail("accumulated array");
     }
+    if (!a.can_divide()) continue;
+    auto loop = static_cast<size_t>(a.loop_parameter);
+    if (loop >= slots.size() || a.loop_axis < 0 || a.loop_axis >= slots[loop].ndim) {
+      fail("loop of an accumulated array");
+    }
   }
   for (size_t parameter : noalias) {
     if (parameter >= slots.size()) fail("noalias parameter");
@@ -198,6 +203,10 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
         .weight = checked(v[4], 0, kIntMax, "accumulated weight"),
         .is_deferrable = (checked(v[5], 0, 3, "accumulated flags") & 1) != 0,
         .is_gathered = (v[5] & 2) != 0,
+        .loop_parameter = checked(v[6], -1, kIntMax, "parameter of a loop"),
+        .loop_axis = checked(v[7], -1, kMaxArrayDims - 1, "axis of a loop"),
+        .own_axis = checked(v[8], -1, kMaxGridDims - 1, "axis of own elements"),
+        .least_trips = checked(v[9], 0, kIntMax, "iterations of a loop"),
     };
   });
 }

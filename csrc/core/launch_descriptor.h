@@ -36,6 +36,15 @@ struct Accumulated {
   int64_t weight;      // estimated additions per point; 0: only at the end of a chunk
   bool is_deferrable;  // the kernel reads the bit of this array in Grid::shared
   bool is_gathered;    // the kernel adds one total per element for many rows of a chunk
+  // Chunks can divide the elements (bit in Grid::own) where the loop that adds has `least_trips`
+  // iterations, as many as axis `loop_axis` of parameter `loop_parameter` has elements; -1: never.
+  // They divide rows of elements: one per index on `own_axis` of the grid, or if -1, per iteration.
+  int loop_parameter = -1;
+  int loop_axis = -1;
+  int own_axis = -1;
+  int64_t least_trips = 0;
+
+  bool can_divide() const { return loop_parameter >= 0; }
 };
 
 /// A compiled kernel with the layout of its argument block; immutable once validated, but for what
@@ -94,7 +103,7 @@ struct LaunchDescriptor {
 // out of range.
 inline constexpr size_t kSlotFields = 9;
 inline constexpr size_t kDimRuleFields = 3;
-inline constexpr size_t kAccumulatedFields = 6;
+inline constexpr size_t kAccumulatedFields = 10;
 std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat);
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
 std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);

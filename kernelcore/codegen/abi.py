@@ -10,6 +10,8 @@ they end the kernel, so that a launcher can stop it.
 Bit k of ``grid->shared`` says that other threads may add to the k-th accumulated array
 (``passes/access/accumulation_plan.py``) during the call: additions of integers are atomic then, and
 those of floats are appended to ``grid->log``, for the launcher to make in the order of the chunks.
+Bit k of ``grid->own`` says that the calls of a launch divide the elements of that array: each adds
+what all points add to a part of them, the part of the points that it runs.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from kernelcore.language.types import MAX_ARRAY_DIMS, MAX_GRID_DIMS, ArrayType, 
 BLOCK_ALIGN_BYTES = 8
 POINTER_BYTES = 8
 
-# struct Grid { int64_t dims[8]; int64_t* status; uint64_t shared; AddLog* log; }
+# struct Grid { int64_t dims[8]; int64_t* status; uint64_t shared; AddLog* log; uint64_t own; }
 GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
 GRID_SHARED_OFFSET = GRID_STATUS_OFFSET + 8
 GRID_LOG_OFFSET = GRID_SHARED_OFFSET + 8
-GRID_BYTES = GRID_LOG_OFFSET + POINTER_BYTES
+GRID_OWN_OFFSET = GRID_LOG_OFFSET + POINTER_BYTES
+GRID_BYTES = GRID_OWN_OFFSET + 8
 # struct AddLog { AddRecord* next; AddRecord* end; void (*drain)(AddLog*); }
 LOG_END_OFFSET = 8
 LOG_DRAIN_OFFSET = 16

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore.base import native
+from kernelcore.base.config import config
 from kernelcore.base.dataclass import replace
 from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.own_elements import own_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.code_form import code_form, running_form
-from kernelcore.codegen.simd.gathering import choose_detours
+from kernelcore.codegen.simd.gathering import Gathering, choose_detours
 from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
@@ -23,7 +25,7 @@ from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import assertions, is_check, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, as_array
-from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
+from kernelcore.passes.access.accumulation_plan import OwnElements, accumulated_arrays, form_of
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
 from kernelcore.passes.access.reads import Reads, reads_of
 
@@ -138,7 +140,7 @@ def describe_launch(
     )
 
 
-def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+def accumulated_rows(accesses: AccessMap) -> list[tuple[int, ...]]:
     """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
     found = accumulated_arrays(accesses)
     if not found:
@@ -146,12 +148,24 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, int, int, int, int,
     func = code_form(accesses.func)
     gathering, other = choose_detours(func)
     if gathering is not None:
-        gathered = set(map(func.params.index, gathering.sums.arrays))
-        found = tuple(replace(a, is_gathered=a.param in gathered) for a in found)
+        own = _own_elements(gathering)
+        found = tuple(replace(a, is_gathered=a.param in own, own=own.get(a.param)) for a in found)
     if other is not None:
         # What a chunk reaches is known by its first launch indices only in their own order.
         found = tuple(replace(a, axis=-1, low=0, high=0) for a in found)
     return [a.row() for a in found]
+
+
+def _own_elements(gathering: Gathering) -> dict[int, OwnElements | None]:
+    """Per gathered array, by its position, how chunks can add to elements of their own.
+
+    Code that is not optimised gathers no sums, so that its chunks cannot.
+    """
+    sums, params = gathering.sums, gathering.sums.func.params
+    divided = zip(sums.sums, own_elements(sums, gathering.least_trips), strict=True)
+    is_coded = config.optimize
+    own = {array: how for one, how in divided for array in one.arrays if how and is_coded}
+    return {params.index(array): own.get(array) for array in sums.arrays}
 
 
 def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:

@@ -96,7 +96,7 @@ DEVICE_GRID = """\
 typedef struct {{
   int64_t dims[{rank}];
   int64_t *status;
-  int64_t unused[2]; /* 0 */
+  int64_t unused[3]; /* 0 */
 }} kc_device_grid;
 static_assert(sizeof(kc_device_grid) == {grid_bytes}, "layout");
 #endif"""

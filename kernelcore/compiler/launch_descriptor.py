@@ -83,7 +83,7 @@ class LaunchDescriptor(NamedTuple):
     grid_indexed_axes: Sequence[tuple[int, int, int]]
     messages: Sequence[str]
     may_block: bool
-    accumulated: Sequence[tuple[int, int, int, int, int, int]]
+    accumulated: Sequence[tuple[int, ...]]
     exclusive: Sequence[int]
     is_serial: bool
     stored: Sequence[int]
@@ -116,6 +116,6 @@ class LaunchDescriptor(NamedTuple):
 # The types of a literal: of its fields, and in a list of all its elements.
 _LITERAL: Any = (
     *(str, bytes, [(int,) * len(ParameterSlot._fields)], [str], [str], int, str),
-    *([(int,) * 3], [str], bool, [(int,) * 6], [int], bool, [int], [(int,) * 3], bool, int),
+    *([(int,) * 3], [str], bool, [(int,) * 10], [int], bool, [int], [(int,) * 3], bool, int),
 )
 assert len(_LITERAL) == len(LaunchDescriptor._fields)

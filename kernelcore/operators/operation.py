@@ -370,7 +370,7 @@ class Operation:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
         return parameter_slots(self.func, self.bindings)
 
-    def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
+    def accumulated(self) -> list[tuple[int, ...]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""
         return accumulated_rows(AccessMap(self.optimized))
 

@@ -98,7 +98,7 @@ def run(
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == func.rank
     status = (ctypes.c_int64 * abi.STATUS_WORDS)()
-    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
+    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0, 0]
     grid = (ctypes.c_int64 * len(words))(*words)
     assert ctypes.sizeof(grid) == abi.GRID_BYTES
     fields, size = abi.layout(func.params)

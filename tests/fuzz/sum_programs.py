@@ -83,10 +83,18 @@ class SumProgram:
         for number in range(self.rng.randint(1, 2)):
             self.loop(number)
 
+    def bounds(self) -> str:
+        """Those of a loop: the extent of an array, or others."""
+        known = [(name, axes.index("k")) for name, (_, axes) in self.arrays.items() if "k" in axes]
+        if known and self.rng.random() < 0.4:
+            name, axis = self.rng.choice(known)
+            return f"{name}.shape[{axis}]"
+        return self.rng.choice(RANGES)
+
     def loop(self, number: int) -> None:
         """A loop with additions."""
         pick = self.rng.choice
-        self.line(1, f"for k in range({pick(RANGES)}):")
+        self.line(1, f"for k in range({self.bounds()}):")
         terms = ["v", "kc.{t}(k)", "kc.{t}(i)", self.element(self.some_axes(1))]
         self.line(2, f"w{number} = {self.element(self.some_axes(1))} * v")
         terms += [f"w{number}", f"w{number} - {self.element(self.some_axes(1))}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -18,6 +18,7 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, host
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sums
+from kernelcore.codegen.analysis.own_elements import own_elements
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.llvm import pieces
 from kernelcore.codegen.llvm.kernel import emit_kernel
@@ -28,6 +29,7 @@ from kernelcore.compiler import native_code
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.accumulation_plan import shared_arrays
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.sum_programs import LOOP, SumProgram
 from tests.fuzz.typed_programs import define
@@ -78,10 +80,11 @@ def run(
     gathering: tuple[Gathering, Sequence[VectorStrategy]],
     args: Sequence[Any],
     grid: Sequence[int],
-    cut: int,
+    parts: Sequence[tuple[int, int]],
+    own: int = 0,
 ) -> list[Any]:
-    """The arrays after a launch in two parts."""
-    found, points, key = copies(args), math.prod(grid), f"{next(KEYS):032x}"
+    """The arrays after a launch in ``parts``, which divide the elements of arrays ``own``."""
+    found, key = copies(args), f"{next(KEYS):032x}"
 
     def text(func: Func, symbol: str, _: VectorStrategy | None) -> str:
         given = host().attributes
@@ -92,13 +95,21 @@ def run(
         patch.object(cpu, "llvm_text", text),
         patch.object(native_code, "content_hash", lambda *_: key),
     ):
-        parts = [(0, cut), (cut, points)]
-        assert launch(replace(func), found, grid, parts) == abi.STATUS_OK
+        assert launch(replace(func), found, grid, parts, own=own) == abi.STATUS_OK
     return found
 
 
-def programs(shard: int, shards: int) -> Iterator[tuple[int, SumProgram, Func]]:
-    """Programs with sums that can be gathered."""
+def parts_of(grid: Sequence[int], rng: Random, count: int = 2) -> list[tuple[int, int]]:
+    """``count`` parts of ``grid``, some without points."""
+    points = math.prod(grid)
+    cuts = [0, *sorted(rng.randint(0, points) for _ in range(count - 1)), points]
+    return list(itertools.pairwise(cuts))
+
+
+def programs(
+    shard: int, shards: int, suits: Callable[[Func], object] = gathered_sums
+) -> Iterator[tuple[int, SumProgram, Func]]:
+    """Programs with sums that can be gathered, and that ``suits`` finds fit."""
     found = 0
     for number in itertools.count(8 * FIRST + shard, shards):
         if found >= COUNT // shards:
@@ -106,7 +117,7 @@ def programs(shard: int, shards: int) -> Iterator[tuple[int, SumProgram, Func]]:
         program = SumProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = optimize(kernel.func)
-        if gathered_sums(func) is not None:
+        if gathered_sums(func) is not None and suits(func):
             found += 1
             yield number, program, func
 
@@ -132,8 +143,7 @@ def test_gathered_sums_are_those_of_the_interpreter(
         interpreter.run(func, wanted, program.grid)
         ways = [strategy(one, rng) for one in sums.funcs]
         gathering = Gathering(sums, rng.choice((0, 0, 9))), ways
-        cut = rng.randint(0, math.prod(program.grid))
-        found = run(func, gathering, given, program.grid, cut)
+        found = run(func, gathering, given, program.grid, parts_of(program.grid, rng))
         for param, want, got in zip(func.params, wanted, found, strict=True):
             if isinstance(param.type, ArrayType):
                 np.testing.assert_array_equal(got, want, f"{number} {param.name}\n{program.text}")
@@ -149,11 +159,45 @@ def test_gathered_sums_have_one_order(shard: int) -> None:
         given = arguments(func, program, are_exact=False)
         scalar = Gathering(sums, 0), [SCALAR_CODE] * len(sums.funcs)
         gangs = Gathering(sums, 0), [strategy(one, rng) for one in sums.funcs]
-        cut = rng.randint(0, math.prod(program.grid))
-        wanted = run(func, scalar, given, program.grid, cut)
+        parts = parts_of(program.grid, rng)
+        wanted = run(func, scalar, given, program.grid, parts)
         dense = [a.copy("C") if isinstance(a, np.ndarray) else a for a in given]
         for way, args in ((gangs, given), (gangs, dense)):
-            found = run(func, way, args, program.grid, cut)
+            found = run(func, way, args, program.grid, parts)
+            for param, want, got in zip(func.params, wanted, found, strict=True):
+                if isinstance(param.type, ArrayType):
+                    text = f"{number} {param.name}\n{program.text}"
+                    np.testing.assert_array_equal(got, want, text)
+
+
+def divisible(func: Func) -> list[tuple[GatheredSums, int]]:
+    """The gathered sums of ``func`` with either axis last, and the arrays that parts can divide."""
+    found: list[tuple[GatheredSums, int]] = []
+    for is_turned in (False, True):
+        sums = gathered_sums(func, lambda *_, is_turned=is_turned: is_turned)
+        assert sums is not None
+        arrays = shared_arrays(func)
+        divided = zip(sums.sums, own_elements(sums, 0), strict=True)
+        bits = sum(1 << arrays.index(one.arrays[0]) for one, how in divided if how is not None)
+        if bits:
+            found.append((sums, bits))
+    return found
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_parts_divide_elements(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any order, and with totals of any number of rows, the sums are the same."""
+    for number, program, func in programs(shard, 4, divisible):
+        rng = Random(f"own {number}")
+        for sums, bits in divisible(func):
+            monkeypatch.setattr(pieces, "OWN_ROWS", rng.choice((1, 3, 256)))
+            given = arguments(func, program, are_exact=True)
+            wanted = copies(given)
+            interpreter.run(func, wanted, program.grid)
+            gathering = Gathering(sums, 0), [strategy(one, rng) for one in sums.funcs]
+            parts = parts_of(program.grid, rng, rng.randint(1, 5))
+            rng.shuffle(parts)
+            found = run(func, gathering, given, program.grid, parts, bits)
             for param, want, got in zip(func.params, wanted, found, strict=True):
                 if isinstance(param.type, ArrayType):
                     text = f"{number} {param.name}\n{program.text}"

@@ -69,8 +69,11 @@ def launch(
     tile_lanes: int = 0,
     *,
     in_order: bool = False,
+    own: int = 0,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
+
+    These divide the elements of the accumulated arrays of the bits of ``own``.
 
     On a GPU (``environment.py``) there are no gangs, nor for kernels that have operations without
     a vector form. Its threads run in no order, unless ``in_order`` leaves all points to one.
@@ -88,7 +91,7 @@ def launch(
     assert len(extents) == rank
     size = math.prod(extents)
     status = ctypes.c_int64(0)
-    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
+    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0, own]
     grid = (ctypes.c_int64 * len(words))(*words)
     assert ctypes.sizeof(grid) == abi.GRID_BYTES
     block = pack(compiled.fields, compiled.block_size, args)

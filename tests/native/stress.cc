@@ -60,12 +60,12 @@ void scatter(const void* block, const Grid* grid, int64_t begin, int64_t end) {
 
 LaunchDescriptor described(const char* name, KernelFn fn, size_t block_bytes,
                            std::vector<ParameterSlot> slots,
-                           std::vector<Accumulated> accumulated = {}) {
+                           std::vector<Accumulated> accumulated = {}, int grid_rank = 1) {
   LaunchDescriptor descriptor;
   descriptor.name = name;
   descriptor.fn = fn;
   descriptor.block_template.resize(block_bytes);
-  descriptor.grid_rank = 1;
+  descriptor.grid_rank = grid_rank;
   descriptor.slots = std::move(slots);
   descriptor.accumulated = std::move(accumulated);
   descriptor.validate();
@@ -145,6 +145,38 @@ void check_windows() {
   if (total != expected) fail("sums of rows differ");
 }
 
+// total[k] = the columns of the grid times the sum of x[i, k] over its rows i, for the part of the
+// k that the points are of the launch.
+void add_columns(const void* block, const Grid* grid, int64_t begin, int64_t end) {
+  const auto& args = *static_cast<const RowArguments*>(block);
+  if (grid->own != 1) fail("chunks do not divide the elements");
+  int64_t points = grid->dims[0] * grid->dims[1], length = args.shape[1];
+  for (int64_t k = length * begin / points; k < length * end / points; ++k) {
+    for (int64_t i = 0; i < grid->dims[0]; ++i) {
+      args.total.data[k] += args.x[i * length + k] * static_cast<float>(grid->dims[1]);
+    }
+  }
+}
+
+/// Chunks add to elements of their own, without a copy.
+void check_own_elements() {
+  constexpr int64_t kRows = 96, kLength = 70, kColumns = 50;
+  LaunchDescriptor descriptor = described(
+      "add_columns", add_columns, sizeof(RowArguments),
+      {{offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
+       {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1,
+        -1}},
+      {{1, -1, 0, 0, 1024, true, true, 0, 1, -1, 16}}, 2);
+  std::vector<float> x(kRows * kLength), total(kLength), expected(kLength);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 11);
+  for (size_t i = 0; i < x.size(); ++i) expected[i % kLength] += x[i] * kColumns;
+  RowArguments args{x.data(), {kRows, kLength}, {4 * kLength, 4}, {total.data(), kLength, 4}};
+  int64_t dims[] = {kRows, kColumns};
+  Launch launch = make_launch(descriptor, dims);
+  run(descriptor, &args, launch, Pool::instance());
+  if (total != expected) fail("sums of columns differ");
+}
+
 /// Chunks of this kernel interrupt their run, on whichever thread they are.
 void stop(const void*, const Grid*, int64_t, int64_t) {
   interrupt_run();
@@ -212,6 +244,7 @@ int main() {
       }
       check(make_signature(round / 3 % 3), index, size);
       check_windows();
+      check_own_elements();
       check_registry(round);
     }
   };

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/accumulate/accumulated_copy.h"
+#include "core/accumulate/own_elements.h"
 #include "core/memory/argument_block.h"
 #include "core/memory/small_buffer.h"
 #include "core/run/spin_wait.h"
@@ -54,7 +55,7 @@ AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void*
     : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk,
                  descriptor.flush_denormals, launch.windows),
       block_bytes_(descriptor.block_template.size()) {
-  choose_ways(descriptor);
+  choose_ways(descriptor, launch);
   sequences_.cut(chunks(), count_sequences());
   bool has_copies = sequences() > 1;
   if (!make_pending(1, 0) || (has_copies && !make_sequence_copies(1))) throw std::bad_alloc();
@@ -62,7 +63,7 @@ AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void*
 
 AccumulatingRun::~AccumulatingRun() = default;
 
-void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
+void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor, const Launch& launch) {
   for (const Accumulated& what : descriptor.accumulated) {
     if (what.axis >= 0) window_rows_ = std::max(window_rows_, what.high - what.low);
   }
@@ -70,7 +71,9 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
     Target target{&what, &slot, read_array(static_cast<const std::byte*>(block()), slot),
                   Way::kAlone};
-    if (traits_of(slot.dtype).kind == ScalarKind::kFloat) {
+    if (divided_rows(descriptor, what, block(), launch) > 0 && are_apart(target.view)) {
+      target.way = Way::kOwn;
+    } else if (traits_of(slot.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;
       int64_t points = chunk_points();
       if (what.axis >= 0) points = std::min(points, first_apart(grid(), 1, window_rows_));
@@ -277,6 +280,7 @@ void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
     bool is_deferred = target.way == Way::kInOrder && !is_next;
     bool is_atomic = target.way == Way::kAtomic && (is_open_ || is_trial_);
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
+    if (target.way == Way::kOwn) seen.own |= uint64_t{1} << k;
     if (target.way == Way::kChunkCopy && index > sequence.begin) {
       ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
       redirect(target, part, pending->copies, block_copy.data());

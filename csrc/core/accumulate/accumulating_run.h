@@ -36,6 +36,8 @@ inline AlignedBytes allocate_aligned(size_t size_bytes) {
 ///    reach, and the copy is added when the chunk commits. If that part is a window that moves with
 ///    the first launch index, only the points at the start of the chunk (its head) use the copy:
 ///    earlier chunks do not reach what the other points add to.
+/// Where chunks can divide the elements of an array among them, and these are many, each adds the
+/// whole sums of its own: nothing is logged, copied or waited for.
 /// Chunks that add several times as many numbers as the arrays hold are cut into sequences, which
 /// commit independently of each other. All but the first add to a copy of the arrays, and the
 /// copies are added at the end: with one thread a sequence, no chunk waits for its commit.
@@ -76,6 +78,7 @@ class AccumulatingRun final : public ChunkedRun {
     kAlone,       // integers: plain additions by one thread
     kAtomic,      // integers: atomic instructions
     kWorkerCopy,  // integers: into a copy per worker
+    kOwn,         // whole sums of elements that no other chunk adds to
   };
   struct Target {
     const Accumulated* what;
@@ -91,7 +94,7 @@ class AccumulatingRun final : public ChunkedRun {
   static bool is_float(Way way) { return way == Way::kInOrder || way == Way::kChunkCopy; }
 
   void run_chunks(Chunks, int64_t worker) override;
-  void choose_ways(const LaunchDescriptor& descriptor);
+  void choose_ways(const LaunchDescriptor& descriptor, const Launch& launch);
   int64_t head_end(int64_t index) const;
   /// The fastest number of sequences for these shapes; lays out their copies.
   int64_t count_sequences();

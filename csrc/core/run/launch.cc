@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/accumulate/accumulating_run.h"
+#include "core/accumulate/own_elements.h"
 #include "core/error.h"
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
@@ -212,7 +213,7 @@ int64_t least_accumulating(const LaunchDescriptor& descriptor) {
   return additions < kManyAdditions ? kInlinePoints : kMinChunkPoints;
 }
 
-/// The points of a chunk that adds to arrays.
+/// The points of a chunk that adds to arrays, if chunks divide no elements.
 int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& launch) {
   bool has_window = std::ranges::any_of(descriptor.accumulated,
                                         [](const Accumulated& what) { return what.axis >= 0; });
@@ -222,9 +223,21 @@ int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& la
   return gathers ? gathered_points(descriptor, launch, chunk) : chunk;
 }
 
+/// `chunk`, enlarged until each chunk adds to a tile of the elements that chunks divide.
+int64_t dividing_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
+                        int64_t chunk) {
+  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
+  for (const Accumulated& what : descriptor.accumulated) {
+    int64_t tiles = divided_rows(descriptor, what, block, launch) / kTileRows;
+    if (tiles == 0) continue;
+    chunk = std::max(chunk, rounded_up((launch.total + tiles - 1) / tiles, row));
+  }
+  return chunk;
+}
+
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
-  int64_t chunk = points_of_chunk(descriptor, launch);
+  int64_t chunk = dividing_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = rest_of(chunked, timed(chunked));
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "core/accumulate/own_elements.h"
 #include "core/memory/array_view.h"
 
 namespace kernelcore {
@@ -108,9 +109,16 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
   // A launch of one chunk would copy the whole operand, too. Panels are made for the rows of many
-  // chunks at once, and launches in serial have large chunks.
-  bool may_cut =
-      launch.total > kInlinePoints && descriptor.panel_rows == 0 && !descriptor.is_serial;
+  // chunks at once, launches in serial have large chunks, and those that divide elements read all.
+  auto divides = [&](const Accumulated& what) {
+    if (!what.can_divide()) return false;
+    const ParameterSlot& slot = descriptor.slots[static_cast<size_t>(what.loop_parameter)];
+    if (!is_read(slot)) return true;
+    int64_t trips = operands[static_cast<size_t>(slot.operand)].shape[what.loop_axis];
+    return divided_rows(what, launch, trips) > 0;
+  };
+  bool may_cut = launch.total > kInlinePoints && descriptor.panel_rows == 0 &&
+                 !descriptor.is_serial && std::ranges::none_of(descriptor.accumulated, divides);
   int64_t chunk = may_cut ? points_of_chunk(descriptor, launch) : launch.total;
   for (const ParameterSlot& slot : descriptor.slots) {
     if (!is_read(slot)) continue;

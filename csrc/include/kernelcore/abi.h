@@ -35,6 +35,9 @@ struct Grid {
   // Bit k: other threads may add to the k-th accumulated array during this call.
   uint64_t shared = 0;
   AddLog* log = nullptr;
+  // Bit k: calls add what all points of the launch add to the k-th accumulated array, each to the
+  // part of its elements that its own points are of the launch.
+  uint64_t own = 0;
 };
 
 /// Words of `status`: the status, and what a check tells of its failure. That is at most a launch

@@ -84,6 +84,12 @@ class GatheredSum:
     is_last: bool
     bounds: Bounds
 
+    @property
+    def arrays(self) -> tuple[Var, ...]:
+        """The arrays that it adds to."""
+        eqns = (e for e in self.func.body.eqns if e.op is ATOMIC_ADD)
+        return tuple(dict.fromkeys(a for e in eqns if isinstance(a := e.inputs[0], Var)))
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -130,8 +136,7 @@ class GatheredSums:
     @property
     def arrays(self) -> tuple[Var, ...]:
         """The arrays to which additions are gathered."""
-        eqns = (e for one in self.sums for e in one.func.body.eqns if e.op is ATOMIC_ADD)
-        return tuple(dict.fromkeys(a for e in eqns if isinstance(a := e.inputs[0], Var)))
+        return tuple(dict.fromkeys(a for one in self.sums for a in one.arrays))
 
     @property
     def bounds(self) -> tuple[Bounds, ...]:

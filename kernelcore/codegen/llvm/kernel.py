@@ -151,7 +151,7 @@ def _gathered(
     dims, start = _extents(e, range(found.func.rank)), e.label("start")
     e.branch(e.op("icmp slt i64 %begin, %end"), start, exits.FINISH_BLOCK)
     e.start_block(start)
-    pieces.emit_pieces(e, found, dims, symbols)
+    pieces.emit_pieces(e, gathering, dims, symbols)
     e.jump(exits.FINISH_BLOCK)
     leave(e)
     return e

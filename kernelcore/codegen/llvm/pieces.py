@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.gathered_sums import GatheredSum, GatheredSums
+from kernelcore.codegen.analysis.own_elements import own_elements
 from kernelcore.codegen.llvm import memory, stacks
+from kernelcore.codegen.llvm.blocks import repeat
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.gang_loop import minimum
+from kernelcore.codegen.simd.gathering import Gathering
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.accumulation_plan import MAX_SHARED_ARRAYS, shared_arrays
 
 # Room for the kept values of a piece.
 KEPT_BYTES = 1 << 19
@@ -27,6 +31,9 @@ KEPT_BYTES = 1 << 19
 _ALIASING_BYTES, _PADDING_BYTES = 256, 64
 # Gangs that have rows as lanes, ascending.
 _LANES_OF_ROWS = (16, 32)
+# Totals are added to elements of a call's own after so many rows, whose operands the second cache
+# holds.
+OWN_ROWS = 256
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40
 
@@ -44,19 +51,26 @@ def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
 
 
 def emit_pieces(
-    e: Emitter, found: GatheredSums, dims: Sequence[str], symbols: Sequence[str]
+    e: Emitter, gathering: Gathering, dims: Sequence[str], symbols: Sequence[str]
 ) -> None:
     """Run the points from ``%begin`` to ``%end``, at least one.
 
     Args:
         e: Emitter of single threads, with the arguments of the kernel bound.
-        found: The kernel.
+        gathering: How the kernel gathers its sums.
         dims: Extents of the grid, as i64.
-        symbols: The functions of ``found.funcs``.
+        symbols: The functions of the kernels of a piece, ``gathering.sums.funcs``.
     """
+    found = gathering.sums
     block, room = _block(e, found)
     trips = {b: launch_trips(e, found.func, b) for b in found.bounds}
     grids = [_grid(e, s, dims, trips[s.bounds]) for s in found.sums]
+    are_divided = _divided(e, gathering)
+    own = symbols[-len(grids) :]
+    for one, symbol, grid, divided in zip(found.sums, own, grids, are_divided, strict=True):
+        if divided is not None:
+            place = _own_rows(e, one, dims, trips[one.bounds], divided)
+            _emit_own_elements(e, found, (block, grid), dims, (one, symbol, place))
     before, piece, done = e.block, e.label("piece"), e.label("pieces_done")
     e.jump_into(piece)
     position = e.phi("i64", ("%begin", before))
@@ -66,7 +80,7 @@ def emit_pieces(
     following = e.op(f"add nuw nsw i64 {position}, {e.op(f'mul nuw nsw i64 {rows}, {columns}')}")
     if found.first is not None:
         _call(e, symbols[0], (block, "%grid"), (position, following))
-    for one, symbol, grid in zip(found.sums, symbols[-len(grids) :], grids, strict=True):
+    for one, symbol, grid, divided in zip(found.sums, own, grids, are_divided, strict=True):
         trip, start, end = trips[one.bounds], "0", trips[one.bounds]
         if one.axis is not None:
             at = index[one.axis]
@@ -77,10 +91,67 @@ def emit_pieces(
             else:
                 start = e.op(f"mul nuw nsw i64 {at}, {trip}")
                 end = e.op(f"mul nuw nsw i64 {e.op(f'add nuw nsw i64 {at}, {size}')}, {trip}")
+        if divided is not None:
+            end = e.op(f"select i1 {divided}, i64 {start}, i64 {end}")
         _call(e, symbol, (block, grid), (start, end))
     e.add_edge(position, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, %end"), piece, done)
     e.start_block(done)
+
+
+def _divided(e: Emitter, gathering: Gathering) -> list[str | None]:
+    """Per sum whether the calls of this launch divide its elements, as i1; None if never."""
+    found, arrays = gathering.sums, shared_arrays(gathering.sums.func)
+    bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_OWN_OFFSET)}")
+    result: list[str | None] = []
+    for one, how in zip(found.sums, own_elements(found, gathering.least_trips), strict=True):
+        bit = None
+        if how is not None and (at := arrays.index(one.arrays[0])) < MAX_SHARED_ARRAYS:
+            bit = e.op(f"trunc i64 {e.op(f'lshr i64 {bits}, {at}')} to i1")
+        result.append(bit)
+    return result
+
+
+def _own_rows(
+    e: Emitter, one: GatheredSum, dims: Sequence[str], trips: str, divided: str
+) -> tuple[str, str, str]:
+    """Where the elements of a call begin and end in the grid of ``one``, and the rows to sum over.
+
+    There are none where elements are not ``divided``.
+    """
+    count, length = trips, "1"
+    if one.axis is not None:
+        count, length = (trips, dims[one.axis]) if one.is_last else (dims[one.axis], trips)
+    total = e.op(f"mul nuw nsw i64 {dims[0]}, {dims[1]}")
+    # Launches divide elements of grids whose numbers of points and rows have a product of 64 bits.
+    shares = (e.op(f"mul i64 {count}, {at}") for at in ("%begin", "%end"))
+    first, last = (
+        e.op(f"mul i64 {e.op(f'udiv i64 {share}, {total}')}, {length}") for share in shares
+    )
+    rows = e.op(f"add nuw nsw i64 {dims[0]}, {OWN_ROWS - 1}")
+    blocks = e.op(f"udiv i64 {rows}, {OWN_ROWS}")
+    return first, last, e.op(f"select i1 {divided}, i64 {blocks}, i64 0")
+
+
+def _emit_own_elements(
+    e: Emitter,
+    found: GatheredSums,
+    given: tuple[str, str],
+    dims: Sequence[str],
+    call: tuple[GatheredSum, str, tuple[str, str, str]],
+) -> None:
+    """Add what all points add to the elements of this call, a block of rows after the other."""
+    (block, grid), (one, symbol, (first, last, blocks)) = given, call
+
+    def rows(number: str) -> None:
+        row = e.op(f"mul nuw nsw i64 {number}, {OWN_ROWS}")
+        size = minimum(e, e.op(f"sub nuw nsw i64 {dims[0]}, {row}"), str(OWN_ROWS))
+        _describe(e, found, block, (row, "0"), (size, dims[1]))
+        if one.axis is not None and one.is_last:
+            e.effect(f"store i64 {dims[one.axis]}, ptr {memory.address_at(e, grid, 8)}")
+        _call(e, symbol, given, (first, last))
+
+    repeat(e, blocks, rows)
 
 
 def _block(e: Emitter, found: GatheredSums) -> tuple[str, int]:

@@ -43,6 +43,21 @@ OTHER_TRIPS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class OwnElements:
+    """How chunks of a launch can add to elements of their own, of all threads.
+
+    The loop that adds has the iterations of an extent, that of axis ``axis`` of array ``param``.
+    Chunks divide rows of elements: one for each index on the launch axis ``launch_axis``, or if it
+    is -1, for each iteration. They can where there are ``least_trips`` iterations.
+    """
+
+    param: int
+    axis: int
+    launch_axis: int
+    least_trips: int
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulated:
     """What a launch knows of an accumulated array.
 
@@ -53,6 +68,7 @@ class Accumulated:
         weight: Additions per thread, as far as is known; 0 if they all end up in partial sums.
         is_deferrable: Whether code can write down its additions instead of making them.
         is_gathered: Whether code adds one total per element for many rows of the grid.
+        own: How chunks can add to elements of their own instead, if they can.
     """
 
     param: int
@@ -62,11 +78,14 @@ class Accumulated:
     weight: int
     is_deferrable: bool
     is_gathered: bool = False
+    own: OwnElements | None = None
 
-    def row(self) -> tuple[int, int, int, int, int, int]:
+    def row(self) -> tuple[int, ...]:
         """The integers of the native ABI."""
         flags = self.is_deferrable | self.is_gathered << 1
-        return (self.param, self.axis, self.low, self.high, self.weight, flags)
+        own = self.own or OwnElements(-1, -1, -1, 0)
+        shared = (self.param, self.axis, self.low, self.high, self.weight, flags)
+        return (*shared, own.param, own.axis, own.launch_axis, own.least_trips)
 
 
 def plan_accumulations(func: Func) -> Func:

@@ -1,0 +1,51 @@
+#include "core/accumulate/own_elements.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "core/memory/argument_block.h"
+
+namespace kernelcore {
+namespace {
+
+// Kernels multiply the points of a launch by the rows of elements that chunks divide.
+constexpr int64_t kMaxDividedPoints = int64_t{1} << 31;
+// Chunks take tiles of eight rows. Each reads all rows of the grid, so that these may not be many
+// more than the rows of elements (docs/decisions/299).
+constexpr int64_t kLeastDividedRows = 32;
+constexpr int64_t kMostRowsSummed = 4;
+
+}  // namespace
+
+int64_t divided_rows(const Accumulated& what, const Launch& launch, int64_t trips) {
+  int64_t rows = what.own_axis < 0 ? trips : launch.grid.dims[what.own_axis];
+  bool pays = rows >= kLeastDividedRows && launch.grid.dims[0] <= kMostRowsSummed * rows;
+  return pays && trips >= what.least_trips && launch.total <= kMaxDividedPoints ? rows : 0;
+}
+
+int64_t divided_rows(const LaunchDescriptor& descriptor, const Accumulated& what, const void* block,
+                     const Launch& launch) {
+  if (!what.can_divide()) return 0;
+  const ParameterSlot& slot = descriptor.slots[static_cast<size_t>(what.loop_parameter)];
+  ArrayView loop = read_array(static_cast<const std::byte*>(block), slot);
+  return divided_rows(what, launch, loop.shape[what.loop_axis]);
+}
+
+bool are_apart(const ArrayView& view) {
+  std::array<std::pair<int64_t, int64_t>, kMaxArrayDims> axes;
+  int count = 0;
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] != 1) axes[count++] = {std::abs(view.stride_bytes[k]), view.shape[k]};
+  }
+  std::sort(axes.begin(), axes.begin() + count);
+  int64_t reach = 1;
+  for (int k = 0; k < count; ++k) {
+    if (axes[k].first < reach) return false;
+    reach += axes[k].first * (axes[k].second - 1);
+  }
+  return true;
+}
+
+}  // namespace kernelcore
