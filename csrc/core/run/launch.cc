@@ -28,6 +28,8 @@ constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
+// Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
+constexpr int64_t kLeastSlices = 16;
 // Runs that take longer can be interrupted.
 constexpr int64_t kLongNs = 10'000'000;
 // A thread of several claims at most this many chunks at once: later ones may take longer than the
@@ -64,11 +66,18 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   return pays ? rounded_up(chunk, tile) : chunk;
 }
 
-/// `chunk`, enlarged to the rows whose additions pay for the copies of a chunk.
+/// `chunk`, enlarged to the rows whose additions pay for the copies of a chunk, or until it needs
+/// none.
 int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
   int64_t most = launch.total / kMinGatheredChunks / row * row;
-  return std::max(chunk, std::min(kGatheredRows * row, most));
+  int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
+  int64_t count = launch.grid.dims[0];
+  bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
+    return what.axis >= 0 && what.low == 0 && what.high == 0;
+  });
+  if (is_apart && count >= kLeastSlices) found = rounded_up(found, launch.total / count);
+  return found;
 }
 
 template <typename Work>

@@ -42,6 +42,15 @@ def products(a: F32_3D, b: F32_2D, c: F32_3D):
 
 
 @kc.kernel
+def batched(a: F32_3D, b: F32_3D, c: F32_3D):
+    n, i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[2]):
+        total += a[n, i, k] * b[n, k, j]
+    c[n, i, j] = total
+
+
+@kc.kernel
 def similarities(a: F32_2D, b: F32_2D, c: F32_2D):
     i, j = kc.tid()
     total = 0.0
@@ -201,6 +210,21 @@ def test_a_leading_axis_stays_apart_or_is_summed_up(size: tuple[int, int, int, i
     wanted = np.einsum("nij,jk->nik", cotangent, b), np.einsum("nij,nik->jk", cotangent, a)
     for got, expected in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(got, expected, 1e-4, 1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("count", [15, 16, 33])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_chunk_of_whole_slices_needs_no_copy(count: int, threads: int) -> None:
+    rng = np.random.default_rng(count)
+    sizes = (count, 70, 20), (count, 20, 33), (count, 70, 33)
+    a, b, cotangent = (rng.integers(-3, 4, size).astype(np.float32) for size in sizes)
+    kc.set_num_threads(threads)
+    gradients = [np.ones_like(a), np.ones_like(b)]
+    y, given = np.zeros_like(cotangent), cotangent.copy()
+    kc.launch(batched, y.shape, [a, b], [y], gradients, [given], adjoint=True)
+    np.testing.assert_array_equal(gradients[0], 1 + cotangent @ b.swapaxes(1, 2))
+    np.testing.assert_array_equal(gradients[1], 1 + a.swapaxes(1, 2) @ cotangent)
 
 
 def test_products_are_added_with_one_rounding() -> None:
