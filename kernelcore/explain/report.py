@@ -14,6 +14,7 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.component_groups import rows_apart
+from kernelcore.codegen.analysis.own_elements import own_elements
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
@@ -99,10 +100,12 @@ class GatheredArrays:
     Attributes:
         names: The arrays.
         least_trips: The iterations of loops from which on that is so; 0 for all launches.
+        divided: Those whose elements the chunks of a launch may divide.
     """
 
     names: Sequence[str]
     least_trips: int
+    divided: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,9 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
 
 
 def _gathered_arrays(found: Gathering) -> GatheredArrays:
-    return GatheredArrays([p.name for p in found.sums.arrays], found.least_trips)
+    ways = zip(found.sums.sums, own_elements(found.sums, found.least_trips), strict=True)
+    divided = [array.name for one, how in ways for array in one.arrays if how is not None]
+    return GatheredArrays([p.name for p in found.sums.arrays], found.least_trips, divided)
 
 
 def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:

@@ -35,6 +35,9 @@ def _head(e: Explanation) -> list[str]:
         when = f" where loops have {least} iterations or more" if least else ""
         names = ", ".join(e.gathered.names)
         lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
+        if e.gathered.divided:
+            names = ", ".join(e.gathered.divided)
+            lines.append(f"  parts of a launch may divide the elements of {names}, and copy none")
         lines.append("  what follows is of the kernel as it is written")
     if e.short_gang:
         lines.append(

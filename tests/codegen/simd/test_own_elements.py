@@ -193,3 +193,8 @@ def test_code_that_is_not_optimised_divides_nothing(monkeypatch: pytest.MonkeyPa
         total[:] = 0
         kc.launch(outer, (100, 90), [a, g], [total])
         np.testing.assert_array_equal(total, a.T @ g)
+
+
+def test_the_report_names_the_arrays() -> None:
+    report = str(kc.explain(outer))
+    assert "parts of a launch may divide the elements of total, and copy none\n" in report
