@@ -18,18 +18,9 @@ from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import adjoint_func
-from tests.helpers.vectorised.rows import product
+from tests.helpers.vectorised.rows import layer, product
 
 F32_1D, F32_2D, F32_3D = kc.array1d[float], kc.array2d[float], kc.array3d[float]
-
-
-@kc.kernel
-def layer(w: F32_2D, x: F32_2D, y: F32_2D):
-    b, i = kc.tid()
-    total = 0.0
-    for k in range(x.shape[1]):
-        total += w[i, k] * x[b, k]
-    y[b, i] = kc.tanh(total)
 
 
 @kc.kernel

@@ -17,7 +17,7 @@ from kernelcore.passes.access.accumulation_plan import OwnElements
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import adjoint_func
-from tests.helpers.vectorised.rows import product
+from tests.helpers.vectorised.rows import layer, product
 
 F32_2D = kc.array2d[float]
 
@@ -29,15 +29,6 @@ def linear(w: F32_2D, x: F32_2D, y: F32_2D):
     for k in range(x.shape[1]):
         total += w[i, k] * x[b, k]
     y[b, i] = total
-
-
-@kc.kernel
-def activated(w: F32_2D, x: F32_2D, y: F32_2D):
-    b, i = kc.tid()
-    total = 0.0
-    for k in range(x.shape[1]):
-        total += w[i, k] * x[b, k]
-    y[b, i] = kc.tanh(total)
 
 
 @kc.kernel
@@ -81,7 +72,7 @@ def test_sums_over_rows_of_the_grid_are_divided() -> None:
 
 @pytest.mark.parametrize(
     "func",
-    [adjoint_func(activated), optimize(twice.func), optimize(bounded.func)],
+    [adjoint_func(layer), optimize(twice.func), optimize(bounded.func)],
     ids=["kept values", "two additions", "a number as bound"],
 )
 def test_other_sums_are_not(func: Any) -> None:

@@ -102,6 +102,15 @@ def product(a: F32_2D, b: F32_2D, c: F32_2D):
 
 
 @kc.kernel
+def layer(w: F32_2D, x: F32_2D, y: F32_2D):
+    b, i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += w[i, k] * x[b, k]
+    y[b, i] = kc.tanh(total)
+
+
+@kc.kernel
 def added_product(a: F32_2D, b: F32_2D, c: F32_2D):
     i, j = kc.tid()
     total = c[i, j]
