@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import Arguments, ElementPlaces, Operation, require_apart, shared_elements
-from torch_ext.check import PLAIN_TENSORS, argument_error
+from torch_ext.check import argument_error
 
 
 def mutating(
@@ -89,7 +90,12 @@ def share_elements(first: Any, second: Any) -> bool:
 
 
 def _places(tensor: Any) -> ElementPlaces | None:
-    """Where the elements of a tensor with strides are; those of symbols are not known."""
+    """Where the elements of a tensor with strides are; those of symbols are not known.
+
+    Of a tensor in a batch they are those of the whole batch.
+    """
+    while isinstance(tensor, torch.Tensor) and _functorch.is_batchedtensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return None
     shape, strides, size = tuple(tensor.shape), tensor.stride(), tensor.element_size()
@@ -99,8 +105,10 @@ def _places(tensor: Any) -> ElementPlaces | None:
     return ElementPlaces(address, shape, tuple(s * size for s in strides), size)
 
 
-def _has_memory(tensor: torch.Tensor) -> bool:
-    if type(tensor) not in PLAIN_TENSORS or tensor.is_meta:
+def _has_memory(tensor: Any) -> bool:
+    # Subclasses that dispatch calls may have memory elsewhere, or none.
+    plain: Any = torch.Tensor
+    if type(tensor).__torch_dispatch__ is not plain.__torch_dispatch__ or tensor.is_meta:
         return False
     # Transformations and modes trace tensors that look plain.
     tracing = torch._C._len_torch_dispatch_stack(), torch._C._are_functorch_transforms_active()

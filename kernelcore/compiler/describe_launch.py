@@ -58,13 +58,18 @@ def parameter_slots(func: Func, bindings: Sequence[Binding]) -> list[ParameterSl
 
 
 def exclusive(func: Func) -> list[int]:
-    """Parameters to which ``func`` adds in a form that holds only if nothing else reaches them."""
+    """Parameters that ``func`` writes in a form that holds only if nothing else reaches them.
+
+    Gathered sums read operands after other threads have stored theirs.
+    """
     added = {
         e.inputs[0]
         for e in walk_eqns(func.body)
         if e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.ATOMIC
     }
-    return [i for i, p in enumerate(func.params) if p in added]
+    gathering, _ = choose_detours(code_form(func)) if added else (None, None)
+    early = stored(func) if gathering is not None else []
+    return [i for i, p in enumerate(func.params) if p in added or i in early]
 
 
 def stored(func: Func) -> list[int]:

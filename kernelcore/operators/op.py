@@ -312,9 +312,9 @@ def op(
             start as zeros. Default: the arrays that the kernel writes and never loads, where
             additions to elements are no loads; the last parameter of a function.
         in_out: Parameters that are arguments, and results that start as copies of them.
-        mutates: Parameters that a call updates in place, and does not return; not for JAX. They
-            share no elements with each other; of another argument that shares elements with them,
-            the kernel reads what it held before the call.
+        mutates: Parameters that a call updates in place, and does not return; not for JAX. They may
+            not share elements with each other, which compiled graphs do not check. Of another
+            argument that shares elements with them the kernel reads what it held before the call.
         launch_dims: The launch shape of a kernel: a number, the name of an array argument ('x', its
             shape), of an integer argument ('n', its value), an extent ('x.shape[0]'), a tuple of
             these, or a function of the shapes of arguments that its parameters name

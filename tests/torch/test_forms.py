@@ -212,6 +212,20 @@ def test_in_out_operands_that_share_memory_are_refused():
     assert state.item() == 1.0
 
 
+class Labelled(torch.Tensor):
+    """A tensor with memory of its own."""
+
+
+def test_in_out_operands_of_subclasses_and_batches_are_checked():
+    op = torch_op(exchanged, in_out=["a", "b"], mutates=["a", "b"])
+    whole = torch.arange(6.0, dtype=torch.float64).as_subclass(Labelled)
+    with pytest.raises(kc.KernelArgumentError, match=r"'b': .*shares elements with 'a'"):
+        op(whole[:4], whole[2:])
+    windows = torch.zeros(6).as_strided((3, 4), (1, 1))
+    with pytest.raises(kc.KernelArgumentError, match=r"'y': .*several elements share memory"):
+        torch.vmap(torch_op(counted, in_out=["y"], mutates=["y"]))(windows[:, None])
+
+
 def test_shapes_of_several_mutated_tensors_are_enough():
     op = torch_op(exchanged, in_out=["a", "b"], mutates=["a", "b"])
     a, b = (torch.ones(3, dtype=torch.float64, device="meta") for _ in range(2))

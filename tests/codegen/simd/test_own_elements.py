@@ -174,6 +174,36 @@ def test_elements_may_lie_anywhere(threads: int) -> None:
     np.testing.assert_array_equal(line, diagonals)
 
 
+@kc.kernel
+def doubled(a: F32_2D, g: F32_2D, total: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    y[i, j] = 2.0 * g[i, j]
+    for k in range(a.shape[1]):
+        kc.atomic_add(total, k, j, a[i, k] * g[i, j])
+
+
+@kc.kernel
+def doubled_at_the_end(a: F32_2D, g: F32_2D, total: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    for k in range(a.shape[1]):
+        kc.atomic_add(total, k, j, a[i, k] * g[i, j])
+    y[i, j] = 2.0 * g[i, j]
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("length", [8, 31, 64])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_operand_may_be_overwritten_by_its_threads(length: int, threads: int) -> None:
+    """The sums of other threads read it, too: the kernel runs as it is written."""
+    kc.set_num_threads(threads)
+    a, g = numbers((130, length), (130, 70))
+    for kernel, factor in ((doubled, 2), (doubled_at_the_end, 1)):
+        given, total = g.copy(), np.zeros((length, 70), np.float32)
+        kc.launch(kernel, g.shape, [a, given], [total, given])
+        np.testing.assert_array_equal(total, factor * (a.T @ g))
+        np.testing.assert_array_equal(given, 2 * g)
+
+
 @pytest.mark.usefixtures("eager_sharing")
 def test_code_that_is_not_optimised_divides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kc.config, "optimize", False)
