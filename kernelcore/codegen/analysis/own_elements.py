@@ -15,7 +15,11 @@ from kernelcore.ir.core import Const, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import atoms_in, walk_eqns
 from kernelcore.language.types import int32
-from kernelcore.passes.access.accumulation_plan import OwnElements
+from kernelcore.passes.access.accumulation_plan import (
+    MAX_SHARED_ARRAYS,
+    OwnElements,
+    shared_arrays,
+)
 
 
 def own_elements(found: GatheredSums, least_trips: int) -> tuple[OwnElements | None, ...]:
@@ -57,4 +61,5 @@ def _can_be_divided(found: GatheredSums, one: GatheredSum) -> bool:
     if one.axis != 1 or not atoms_in(one.func.body).isdisjoint(found.kept.values()):
         return False
     uses = [a for func in found.funcs for e in walk_eqns(func.body) for a in e.inputs[:1]]
-    return len(one.arrays) == 1 and uses.count(one.arrays[0]) == 1
+    has_bit = one.arrays[0] in shared_arrays(found.func)[:MAX_SHARED_ARRAYS]
+    return has_bit and len(one.arrays) == 1 and uses.count(one.arrays[0]) == 1

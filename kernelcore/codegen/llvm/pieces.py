@@ -4,12 +4,16 @@ A piece is as many whole rows as there is room for the values that its threads k
 if there is room for one, or a part of one row. For each the function calls the kernels of
 ``analysis/gathered_sums.py``, with an argument block that also holds the kept arrays and the bounds
 of the piece.
+
+Where the calls of a launch divide the elements of an addition (``analysis/own_elements.py``), its
+kernel runs for the elements of the call, over all rows of the grid, and for no piece.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.gathered_sums import GatheredSum, GatheredSums
 from kernelcore.codegen.analysis.own_elements import own_elements
@@ -22,7 +26,7 @@ from kernelcore.codegen.simd.gathering import Gathering
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.access.accumulation_plan import MAX_SHARED_ARRAYS, shared_arrays
+from kernelcore.passes.access.accumulation_plan import shared_arrays
 
 # Room for the kept values of a piece.
 KEPT_BYTES = 1 << 19
@@ -63,14 +67,10 @@ def emit_pieces(
     """
     found = gathering.sums
     block, room = _block(e, found)
-    trips = {b: launch_trips(e, found.func, b) for b in found.bounds}
-    grids = [_grid(e, s, dims, trips[s.bounds]) for s in found.sums]
-    are_divided = _divided(e, gathering)
-    own = symbols[-len(grids) :]
-    for one, symbol, grid, divided in zip(found.sums, own, grids, are_divided, strict=True):
-        if divided is not None:
-            place = _own_rows(e, one, dims, trips[one.bounds], divided)
-            _emit_own_elements(e, found, (block, grid), dims, (one, symbol, place))
+    sums = _sums(e, gathering, dims, symbols[-len(found.sums) :])
+    for one in sums:
+        if one.divided is not None:
+            _emit_own_elements(e, found, block, dims, one)
     before, piece, done = e.block, e.label("piece"), e.label("pieces_done")
     e.jump_into(piece)
     position = e.phi("i64", ("%begin", before))
@@ -80,76 +80,88 @@ def emit_pieces(
     following = e.op(f"add nuw nsw i64 {position}, {e.op(f'mul nuw nsw i64 {rows}, {columns}')}")
     if found.first is not None:
         _call(e, symbols[0], (block, "%grid"), (position, following))
-    for one, symbol, grid, divided in zip(found.sums, own, grids, are_divided, strict=True):
-        trip, start, end = trips[one.bounds], "0", trips[one.bounds]
-        if one.axis is not None:
-            at = index[one.axis]
-            size = rows if one.axis == len(dims) - 2 else columns
-            if one.is_last:
-                e.effect(f"store i64 {size}, ptr {memory.address_at(e, grid, 8)}")
-                end = e.op(f"mul nuw nsw i64 {trip}, {size}")
+    for one in sums:
+        start, end, axis = "0", one.trips, one.made.axis
+        if axis is not None:
+            size = rows if axis == len(dims) - 2 else columns
+            if one.made.is_last:
+                e.effect(f"store i64 {size}, ptr {memory.address_at(e, one.grid, 8)}")
+                end = e.op(f"mul nuw nsw i64 {end}, {size}")
             else:
-                start = e.op(f"mul nuw nsw i64 {at}, {trip}")
-                end = e.op(f"mul nuw nsw i64 {e.op(f'add nuw nsw i64 {at}, {size}')}, {trip}")
-        if divided is not None:
-            end = e.op(f"select i1 {divided}, i64 {start}, i64 {end}")
-        _call(e, symbol, (block, grid), (start, end))
+                behind = e.op(f"add nuw nsw i64 {index[axis]}, {size}")
+                start = e.op(f"mul nuw nsw i64 {index[axis]}, {one.trips}")
+                end = e.op(f"mul nuw nsw i64 {behind}, {one.trips}")
+        if one.divided is not None:
+            end = e.op(f"select i1 {one.divided}, i64 {start}, i64 {end}")
+        _call(e, one.symbol, (block, one.grid), (start, end))
     e.add_edge(position, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, %end"), piece, done)
     e.start_block(done)
 
 
-def _divided(e: Emitter, gathering: Gathering) -> list[str | None]:
-    """Per sum whether the calls of this launch divide its elements, as i1; None if never."""
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """Gathered additions as the function that runs pieces calls them.
+
+    Attributes:
+        made: The additions.
+        symbol: The function of their kernel.
+        grid: Its launch grid.
+        trips: The iterations of their loop, as i64.
+        divided: Whether the calls of this launch divide their elements, as i1; None if never.
+    """
+
+    made: GatheredSum
+    symbol: str
+    grid: str
+    trips: str
+    divided: str | None
+
+
+def _sums(
+    e: Emitter, gathering: Gathering, dims: Sequence[str], symbols: Sequence[str]
+) -> list[_Sum]:
     found, arrays = gathering.sums, shared_arrays(gathering.sums.func)
+    trips = {b: launch_trips(e, found.func, b) for b in found.bounds}
     bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_OWN_OFFSET)}")
-    result: list[str | None] = []
-    for one, how in zip(found.sums, own_elements(found, gathering.least_trips), strict=True):
-        bit = None
-        if how is not None and (at := arrays.index(one.arrays[0])) < MAX_SHARED_ARRAYS:
-            bit = e.op(f"trunc i64 {e.op(f'lshr i64 {bits}, {at}')} to i1")
-        result.append(bit)
+    result: list[_Sum] = []
+    ways = own_elements(found, gathering.least_trips)
+    for one, symbol, how in zip(found.sums, symbols, ways, strict=True):
+        divided = None
+        if how is not None:
+            bit = e.op(f"lshr i64 {bits}, {arrays.index(one.arrays[0])}")
+            divided = e.op(f"trunc i64 {bit} to i1")
+        count = trips[one.bounds]
+        result.append(_Sum(one, symbol, _grid(e, one, dims, count), count, divided))
     return result
 
 
-def _own_rows(
-    e: Emitter, one: GatheredSum, dims: Sequence[str], trips: str, divided: str
-) -> tuple[str, str, str]:
-    """Where the elements of a call begin and end in the grid of ``one``, and the rows to sum over.
+def _emit_own_elements(
+    e: Emitter, found: GatheredSums, block: str, dims: Sequence[str], one: _Sum
+) -> None:
+    """Where elements are divided, add to those of this call what all points of the launch add.
 
-    There are none where elements are not ``divided``.
+    The call has the rows of elements, those of the grid of ``one``, that its points are of the
+    launch. It goes through the rows of the launch, a block after the other.
     """
-    count, length = trips, "1"
-    if one.axis is not None:
-        count, length = (trips, dims[one.axis]) if one.is_last else (dims[one.axis], trips)
-    total = e.op(f"mul nuw nsw i64 {dims[0]}, {dims[1]}")
-    # Launches divide elements of grids whose numbers of points and rows have a product of 64 bits.
+    is_last = one.made.is_last
+    count, length = (one.trips, dims[1]) if is_last else (dims[1], one.trips)
+    points = e.op(f"mul nuw nsw i64 {dims[0]}, {dims[1]}")
+    # The product fits: launches of many points divide no elements.
     shares = (e.op(f"mul i64 {count}, {at}") for at in ("%begin", "%end"))
     first, last = (
-        e.op(f"mul i64 {e.op(f'udiv i64 {share}, {total}')}, {length}") for share in shares
+        e.op(f"mul i64 {e.op(f'udiv i64 {share}, {points}')}, {length}") for share in shares
     )
-    rows = e.op(f"add nuw nsw i64 {dims[0]}, {OWN_ROWS - 1}")
-    blocks = e.op(f"udiv i64 {rows}, {OWN_ROWS}")
-    return first, last, e.op(f"select i1 {divided}, i64 {blocks}, i64 0")
-
-
-def _emit_own_elements(
-    e: Emitter,
-    found: GatheredSums,
-    given: tuple[str, str],
-    dims: Sequence[str],
-    call: tuple[GatheredSum, str, tuple[str, str, str]],
-) -> None:
-    """Add what all points add to the elements of this call, a block of rows after the other."""
-    (block, grid), (one, symbol, (first, last, blocks)) = given, call
+    blocks = e.op(f"udiv i64 {e.op(f'add nuw nsw i64 {dims[0]}, {OWN_ROWS - 1}')}, {OWN_ROWS}")
+    blocks = e.op(f"select i1 {one.divided}, i64 {blocks}, i64 0")
 
     def rows(number: str) -> None:
         row = e.op(f"mul nuw nsw i64 {number}, {OWN_ROWS}")
         size = minimum(e, e.op(f"sub nuw nsw i64 {dims[0]}, {row}"), str(OWN_ROWS))
         _describe(e, found, block, (row, "0"), (size, dims[1]))
-        if one.axis is not None and one.is_last:
-            e.effect(f"store i64 {dims[one.axis]}, ptr {memory.address_at(e, grid, 8)}")
-        _call(e, symbol, given, (first, last))
+        if is_last:
+            e.effect(f"store i64 {dims[1]}, ptr {memory.address_at(e, one.grid, 8)}")
+        _call(e, one.symbol, (block, one.grid), (first, last))
 
     repeat(e, blocks, rows)
 
