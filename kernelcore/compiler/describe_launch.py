@@ -67,8 +67,9 @@ def exclusive(func: Func) -> list[int]:
         for e in walk_eqns(func.body)
         if e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.ATOMIC
     }
-    gathering, _ = choose_detours(code_form(func)) if added else (None, None)
-    early = stored(func) if gathering is not None else []
+    early = stored(func) if added else []
+    if early and choose_detours(code_form(func))[0] is None:
+        early = []
     return [i for i, p in enumerate(func.params) if p in added or i in early]
 
 
@@ -168,8 +169,8 @@ def _own_elements(gathering: Gathering) -> dict[int, OwnElements | None]:
     """
     sums, params = gathering.sums, gathering.sums.func.params
     divided = zip(sums.sums, own_elements(sums, gathering.least_trips), strict=True)
-    is_coded = config.optimize
-    own = {array: how for one, how in divided for array in one.arrays if how and is_coded}
+    pairs = divided if config.optimize else ()
+    own = {array: how for one, how in pairs for array in one.arrays if how is not None}
     return {params.index(array): own.get(array) for array in sums.arrays}
 
 

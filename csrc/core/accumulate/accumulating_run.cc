@@ -7,6 +7,7 @@
 
 #include "core/accumulate/accumulated_copy.h"
 #include "core/accumulate/own_elements.h"
+#include "core/memory/aliasing.h"
 #include "core/memory/argument_block.h"
 #include "core/memory/small_buffer.h"
 #include "core/run/spin_wait.h"
@@ -71,7 +72,7 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor, const Laun
     const ParameterSlot& slot = descriptor.slots[what.parameter];
     Target target{&what, &slot, read_array(static_cast<const std::byte*>(block()), slot),
                   Way::kAlone};
-    if (divided_rows(descriptor, what, block(), launch) > 0 && are_apart(target.view)) {
+    if (divided_rows(descriptor, what, block(), launch) > 0 && is_distinct(target.view)) {
       target.way = Way::kOwn;
     } else if (traits_of(slot.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;

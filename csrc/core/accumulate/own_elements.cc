@@ -1,10 +1,5 @@
 #include "core/accumulate/own_elements.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <utility>
-
 #include "core/memory/argument_block.h"
 
 namespace kernelcore {
@@ -31,21 +26,6 @@ int64_t divided_rows(const LaunchDescriptor& descriptor, const Accumulated& what
   const ParameterSlot& slot = descriptor.slots[static_cast<size_t>(what.loop_parameter)];
   ArrayView loop = read_array(static_cast<const std::byte*>(block), slot);
   return divided_rows(what, launch, loop.shape[what.loop_axis]);
-}
-
-bool are_apart(const ArrayView& view) {
-  std::array<std::pair<int64_t, int64_t>, kMaxArrayDims> axes;
-  int count = 0;
-  for (int k = 0; k < view.ndim; ++k) {
-    if (view.shape[k] != 1) axes[count++] = {std::abs(view.stride_bytes[k]), view.shape[k]};
-  }
-  std::sort(axes.begin(), axes.begin() + count);
-  int64_t reach = 1;
-  for (int k = 0; k < count; ++k) {
-    if (axes[k].first < reach) return false;
-    reach += axes[k].first * (axes[k].second - 1);
-  }
-  return true;
 }
 
 }  // namespace kernelcore

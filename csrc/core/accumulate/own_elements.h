@@ -1,7 +1,6 @@
 // Arrays whose elements the chunks of a launch divide: each adds whole sums to its own.
 #pragma once
 
-#include "core/memory/array_view.h"
 #include "core/run/launch.h"
 
 namespace kernelcore {
@@ -12,8 +11,5 @@ int64_t divided_rows(const Accumulated& what, const Launch& launch, int64_t trip
 /// The same of a launch with these arguments.
 int64_t divided_rows(const LaunchDescriptor& descriptor, const Accumulated& what, const void* block,
                      const Launch& launch);
-
-/// Whether no two elements of `view` share memory, as far as strides tell.
-bool are_apart(const ArrayView& view);
 
 }  // namespace kernelcore

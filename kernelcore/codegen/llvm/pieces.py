@@ -35,8 +35,8 @@ KEPT_BYTES = 1 << 19
 _ALIASING_BYTES, _PADDING_BYTES = 256, 64
 # Gangs that have rows as lanes, ascending.
 _LANES_OF_ROWS = (16, 32)
-# Totals are added to elements of a call's own after so many rows, whose operands the second cache
-# holds.
+# Where calls divide elements, each total covers this many rows of the grid: the second cache holds
+# the operands of so many.
 OWN_ROWS = 256
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40

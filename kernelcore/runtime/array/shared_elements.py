@@ -20,7 +20,7 @@ class ElementPlaces(NamedTuple):
     """Where the elements of an array are, on any device; the memory is not kept, and never read.
 
     Attributes:
-        address: That of the first element; None where there is no memory yet.
+        address: The address of the first element; None if the array has no memory.
         shape: The extents.
         strides: Bytes between neighbours along each axis.
         size: Bytes of an element.
