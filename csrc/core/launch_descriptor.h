@@ -76,8 +76,10 @@ struct LaunchDescriptor {
   // what a point took in one of the last, in nanoseconds.
   mutable uint32_t few_runs = 0;
   mutable int64_t few_point_ns = 0;
-  // What a point took at the start of one of the last runs with panels, in picoseconds.
-  mutable int64_t panel_point_ps = 0;
+  // Of the last run of chunks, kept likewise: how many points it had, and what one of the first
+  // chunk took, in picoseconds.
+  mutable int64_t timed_points = 0;
+  mutable int64_t point_ps = 0;
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

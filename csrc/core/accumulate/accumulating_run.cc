@@ -48,6 +48,7 @@ struct AccumulatingRun::PendingChunk : AddLog {
   int64_t index = 0;
   AddRecord* records = nullptr;
   std::byte* copies = nullptr;
+  bool are_clear = false;         // before the first chunk that adds to them
   std::atomic<int64_t> ready{0};  // one more than the index of the chunk that has run
 };
 
@@ -145,7 +146,6 @@ bool AccumulatingRun::make_pending(int64_t count, size_t log_records) {
     pending.next = pending.records;
     pending.end = pending.records + log_records;
     pending.AddLog::drain = &AccumulatingRun::drain;
-    clear_copies(Way::kChunkCopy, pending.copies);
   }
   pending_ = std::move(made);
   memory_ = std::move(memory);
@@ -269,6 +269,10 @@ void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
     pending->sequence = &sequence;
     pending->index = index;
     seen.log = pending;
+    if (index > sequence.begin && !pending->are_clear) {
+      clear_copies(Way::kChunkCopy, pending->copies);
+      pending->are_clear = true;
+    }
     is_next = committed.load(std::memory_order_acquire) == index && !is_trial_;
   }
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "core/run/float_mode.h"
 #include "core/run/launch.h"
@@ -67,9 +68,22 @@ bool ChunkedRun::claim(int64_t worker) {
     chunks.end = chunks.first + 1;
   }
   if (chunks.first >= chunks_) return false;
-  run_chunks(chunks, worker);
+  if (worker == 0 && point_ps_ == 0) {
+    time_chunks(chunks);
+  } else {
+    run_chunks(chunks, worker);
+  }
   done_.fetch_add(chunks.end - chunks.first, std::memory_order_release);
   return true;
+}
+
+void ChunkedRun::time_chunks(Chunks chunks) {
+  using Clock = std::chrono::steady_clock;
+  auto start = Clock::now();
+  run_chunks(chunks, 0);
+  auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  auto [begin, end] = points_of(chunks);
+  point_ps_ = std::max<int64_t>(passed.count() * 1000 / (end - begin), 1);
 }
 
 void ChunkedRun::run_chunks(Chunks chunks, int64_t) {

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
+#include "core/run/sharing.h"
 
 namespace kernelcore {
 namespace {
@@ -30,8 +31,6 @@ constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
 // Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
 constexpr int64_t kLeastSlices = 16;
-// Runs that take longer can be interrupted.
-constexpr int64_t kLongNs = 10'000'000;
 // A thread of several claims at most this many chunks at once: later ones may take longer than the
 // first, which was timed. Where calls of the kernel make panels for their rows, it claims more, and
 // not fewer than these rows, which take about as long as panels (docs/decisions/283).
@@ -47,8 +46,6 @@ constexpr int64_t kLongestTileNs = 500'000'000;
 // ones. To know, one of so many runs is timed.
 constexpr int64_t kFewChunkPoints = 16;
 constexpr uint32_t kRunsPerTimed = 64;
-
-std::atomic<bool> g_is_eager{false};
 
 constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
@@ -109,26 +106,19 @@ void run_inline(const LaunchDescriptor& descriptor, const void* block, const Lau
   }
 }
 
-/// Whether `threads` save more of `rest_ns` than it takes to start them.
-bool pays_to_dispatch(int64_t rest_ns, int64_t threads, Executor& executor) {
-  int64_t saved_ns = rest_ns - rest_ns / threads;
-  return executor.pays_to_start(saved_ns) || g_is_eager.load(std::memory_order_relaxed);
-}
-
 /// How many threads few points are worth, as far as earlier runs tell. Sums have one thread, which
 /// gives them the order that one chunk has, and so have texts that are printed. The executor is
 /// asked last: its answer takes longer than most runs of few points.
 int64_t threads_of_few(const LaunchDescriptor& descriptor, int64_t points, Executor& executor) {
   int64_t point_ns = std::atomic_ref(descriptor.few_point_ns).load(std::memory_order_relaxed);
   int64_t shared_ns = point_ns * (points - kFewChunkPoints);
-  bool is_eager = g_is_eager.load(std::memory_order_relaxed);
-  if ((shared_ns < kLeastDispatchNs && !is_eager) || !descriptor.accumulated.empty() ||
+  if ((shared_ns < kLeastDispatchNs && !is_sharing_eager()) || !descriptor.accumulated.empty() ||
       descriptor.is_serial || descriptor.may_block) {
     return 1;
   }
   int64_t chunks = (points + kFewChunkPoints - 1) / kFewChunkPoints;
   int64_t threads = std::min(executor.max_threads(), chunks);
-  return threads > 1 && pays_to_dispatch(shared_ns, threads, executor) ? threads : 1;
+  return threads > 1 && pays_to_dispatch(shared_ns, threads, threads, executor) ? threads : 1;
 }
 
 /// Runs few points that take long on `threads` threads.
@@ -142,20 +132,13 @@ void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch
   note_few(descriptor, nanoseconds * threads, launch.total);
 }
 
-/// The time that the other chunks take on one thread, of which one took `chunk_ns`.
-int64_t rest_of(const ChunkedRun& chunked, int64_t chunk_ns) {
-  int64_t rest_ns = chunk_ns * (chunked.chunks() - 1);
-  if (rest_ns > kLongNs) expect_interrupts();
-  return rest_ns;
-}
-
 /// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels for
 /// few. What a point took in an earlier run tells whether a chunk would be too long: nothing
 /// interrupts it, nor is it shared.
 int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   const int64_t* dims = launch.grid.dims + descriptor.grid_rank - 2;
   if (dims[0] < descriptor.panel_rows) return chunk;
-  int64_t point_ps = std::atomic_ref(descriptor.panel_point_ps).load(std::memory_order_relaxed);
+  int64_t point_ps = std::atomic_ref(descriptor.point_ps).load(std::memory_order_relaxed);
   // Rows that fill no tile are one chunk where these are too short to share.
   int64_t tile = std::min(kTileRows, dims[0]) * dims[1];
   if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
@@ -174,38 +157,31 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals, launch.windows);
-  int64_t first_ns = timed(chunked);
-  int64_t rest_ns = rest_of(chunked, first_ns);
-  if (has_panels) {
-    std::atomic_ref point_ps(descriptor.panel_point_ps);
-    point_ps.store(first_ns * 1000 / std::min(chunk, launch.total), std::memory_order_relaxed);
-  }
-  int64_t threads = std::min(executor.max_threads(), chunked.chunks() - 1);
+  auto [threads, left_ns] =
+      choose_sharing(descriptor, launch, chunked, executor.max_threads(), executor);
   // Runs are interrupted between calls of the kernel.
-  int64_t pieces = rest_ns / kLongNs + 1;
+  int64_t pieces = left_ns / kLongNs + 1;
   int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   // Copies for one chunk stay in the cache.
   if (launch.windows != nullptr) most = 1;
-  if (threads > 1 && pays_to_dispatch(rest_ns, threads, executor)) {
-    int64_t least = 1;
-    if (has_panels) {
-      int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
-      least = std::min((rows + chunk - 1) / chunk, most);
-    } else {
-      most = std::min(most, kMostAtOnce);
-    }
-    chunked.share_evenly(threads, least, most);
-    executor.run(chunked);
+  if (threads == 1) return chunked.claim_rest(most);
+  int64_t least = 1;
+  if (has_panels) {
+    int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
+    least = std::min((rows + chunk - 1) / chunk, most);
   } else {
-    chunked.claim_rest(most);
+    most = std::min(most, kMostAtOnce);
   }
+  chunked.share_evenly(threads, least, most);
+  executor.run(chunked);
+  note_time(descriptor, launch, chunked);
 }
 
 /// The number of threads, up to `threads`, that is fastest: logging additions or making them with
 /// atomic instructions may cost more than a thread saves. The sums are the same.
 int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   constexpr int64_t kTrialChunks = 8;
-  if (!chunked.has_detours(threads) || g_is_eager.load(std::memory_order_relaxed)) return threads;
+  if (!chunked.has_detours(threads) || is_sharing_eager()) return threads;
   int64_t few = chunked.has_detours(chunked.sequences()) ? 1 : chunked.sequences();
   if (chunked.chunks() < kTrialChunks) return few;
   AccumulatingRun::Cost shared = chunked.try_shared();
@@ -248,16 +224,16 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
                       Executor& executor) {
   int64_t chunk = dividing_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
   AccumulatingRun chunked(descriptor, block, launch, chunk);
-  int64_t rest_ns = rest_of(chunked, timed(chunked));
-  int64_t threads = std::min(executor.max_threads(), chunked.chunks());
-  bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, threads, executor);
-  int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
+  int64_t most = chunked.is_alone() ? 1 : executor.max_threads();
+  int64_t threads = choose_sharing(descriptor, launch, chunked, most, executor).threads;
+  int64_t helpful = threads > 1 && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
   if (helpful > 1) {
     chunked.open(helpful);
     executor.run(chunked);
   } else {
     chunked.claim_all();
   }
+  note_time(descriptor, launch, chunked);
   chunked.finish();
 }
 
@@ -266,10 +242,6 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
 int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch) {
   if (!descriptor.accumulated.empty()) return accumulating_points(descriptor, launch);
   return chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
-}
-
-void set_eager_sharing(bool is_eager) {
-  g_is_eager.store(is_eager, std::memory_order_relaxed);
 }
 
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims) {

@@ -50,6 +50,8 @@ class ChunkedRun {
   void wait() const;
 
   int64_t chunks() const { return chunks_; }
+  /// What a point took of the first chunks that the launching thread ran, in picoseconds; 0 before.
+  int64_t point_ps() const { return point_ps_; }
 
  protected:
   /// Adjacent chunks, from `first` to before `end`.
@@ -88,6 +90,8 @@ class ChunkedRun {
   };
 
   bool claim(int64_t worker);
+  /// Runs `chunks` on the launching thread, and sets `point_ps_`.
+  void time_chunks(Chunks chunks);
   /// Claims the next chunks, of the worker's own range first; empty once all are claimed.
   Chunks claimed_of_shares(int64_t worker);
 
@@ -100,6 +104,7 @@ class ChunkedRun {
   const bool flush_denormals_;
   const OperandWindows* const windows_;
   int64_t max_workers_ = std::numeric_limits<int64_t>::max();
+  int64_t point_ps_ = 0;  // of the launching thread
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<int64_t> done_{0};
   std::unique_ptr<Share[]> shares_;
