@@ -9,10 +9,14 @@ import numpy as np
 INLINE_POINTS, MAX_CHUNK_POINTS, TARGET_CHUNKS, PARTIAL_SUMS = 256, 16384, 64, 64
 TILE_ROWS, FEWEST_POINTS_OF_ROW, MOST_GROWTH = 8, 64, 4
 MAX_SECTIONS, FEWEST_CHUNKS, ADDITIONS_PER_ELEMENT = 8, 4, 8
+FEWEST_COPYING_CHUNKS = 4
 
 
-def chunks(total: int, row: int = 1) -> Iterator[tuple[int, int]]:
-    """The ranges of points that a launch over ``total``, in rows of ``row``, is cut into."""
+def chunks(total: int, row: int = 1, copied: int = 0) -> Iterator[tuple[int, int]]:
+    """The ranges of points that a launch over ``total``, in rows of ``row``, is cut into.
+
+    Points add once to an array of ``copied`` elements, which each range has a copy of.
+    """
     size = total
     if total > INLINE_POINTS:
         even = -(-total // TARGET_CHUNKS)
@@ -20,6 +24,9 @@ def chunks(total: int, row: int = 1) -> Iterator[tuple[int, int]]:
         band = TILE_ROWS * row
         if row >= FEWEST_POINTS_OF_ROW and band <= MOST_GROWTH * size:
             size = -(-size // band) * band
+        if copied <= size:
+            paying = min(ADDITIONS_PER_ELEMENT * copied, total // FEWEST_COPYING_CHUNKS)
+            size = max(size, paying // size * size)
     for begin in range(0, total, size):
         yield begin, min(begin + size, total)
 
@@ -58,7 +65,7 @@ def add_in_turn(target: np.ndarray, indices: np.ndarray, values: np.ndarray) -> 
 
 def add_by_copies(target: np.ndarray, indices: np.ndarray, values: np.ndarray) -> None:
     """Add one value per point to ``target``: one point after the other in every chunk."""
-    _add_by_copies(target, indices, values, chunks(len(values)))
+    _add_by_copies(target, indices, values, chunks(len(values), copied=len(target)))
 
 
 def _add_by_copies(

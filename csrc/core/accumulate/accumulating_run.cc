@@ -26,8 +26,6 @@ constexpr size_t kShortLogRecords = 256;
 constexpr int64_t kPendingPerThread = 2;
 constexpr size_t kMaxSequenceBytes = size_t{64} << 20;  // the copies of all sequences of a run
 constexpr int64_t kMinChunksPerSequence = 4;
-// Clearing and merging one element of a copy costs a third of a scattered addition.
-constexpr int64_t kAdditionsPerCopiedElement = 8;
 constexpr int64_t kMaxCountedPoints = int64_t{1} << 40;
 
 constexpr size_t aligned(size_t size_bytes) {

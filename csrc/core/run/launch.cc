@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/accumulate/accumulated_copy.h"
 #include "core/accumulate/accumulating_run.h"
 #include "core/accumulate/own_elements.h"
 #include "core/error.h"
+#include "core/memory/argument_block.h"
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
 #include "core/run/sharing.h"
@@ -28,7 +30,8 @@ constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
-constexpr int64_t kMinGatheredChunks = 4;
+// Chunks grow until they pay for their copies, as long as a run has so many.
+constexpr int64_t kMinCopyingChunks = 4;
 // Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
 constexpr int64_t kLeastSlices = 16;
 // A thread of several claims at most this many chunks at once: later ones may take longer than the
@@ -67,7 +70,7 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
 /// none.
 int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t most = launch.total / kMinGatheredChunks / row * row;
+  int64_t most = launch.total / kMinCopyingChunks / row * row;
   int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
   int64_t count = launch.grid.dims[0];
   bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
@@ -220,9 +223,25 @@ int64_t dividing_points(const LaunchDescriptor& descriptor, const void* block, c
   return chunk;
 }
 
+/// `chunk`, enlarged until its additions pay for the copies of whole arrays that it adds to.
+int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
+                       int64_t chunk) {
+  int64_t found = chunk;
+  for (const Accumulated& what : descriptor.accumulated) {
+    const ParameterSlot& slot = descriptor.slots[what.parameter];
+    bool is_copied = what.axis < 0 && traits_of(slot.dtype).kind == ScalarKind::kFloat;
+    int64_t elements = read_array(static_cast<const std::byte*>(block), slot).numel();
+    if (!is_copied || elements > what.weight * chunk) continue;
+    found =
+        std::max(found, kAdditionsPerCopiedElement * elements / std::max(what.weight, int64_t{1}));
+  }
+  return std::max(chunk, std::min(found, launch.total / kMinCopyingChunks) / chunk * chunk);
+}
+
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
-  int64_t chunk = dividing_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
+  int64_t chunk = copying_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
+  chunk = dividing_points(descriptor, block, launch, chunk);
   AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t most = chunked.is_alone() ? 1 : executor.max_threads();
   int64_t threads = choose_sharing(descriptor, launch, chunked, most, executor).threads;
