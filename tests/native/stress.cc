@@ -72,7 +72,7 @@ LaunchDescriptor described(const char* name, KernelFn fn, size_t block_bytes,
   return descriptor;
 }
 
-LaunchDescriptor make_signature(int64_t weight) {
+LaunchDescriptor scatter_of(int64_t weight) {
   return described(
       "scatter", scatter, sizeof(Arguments),
       {{offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
@@ -116,7 +116,7 @@ void add_rows(const void* block, const Grid*, int64_t begin, int64_t end) {
 /// Threads copy the rows that their chunks of points read from a transposed array.
 void check_windows() {
   constexpr int64_t kRows = 20'000, kColumns = 8;
-  LaunchDescriptor descriptor = described(
+  static const LaunchDescriptor descriptor = described(
       "add_rows", add_rows, sizeof(RowArguments),
       {{offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
        {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1,
@@ -161,7 +161,7 @@ void add_columns(const void* block, const Grid* grid, int64_t begin, int64_t end
 /// Chunks add to elements of their own, without a copy.
 void check_own_elements() {
   constexpr int64_t kRows = 96, kLength = 70, kColumns = 50;
-  LaunchDescriptor descriptor = described(
+  static const LaunchDescriptor descriptor = described(
       "add_columns", add_columns, sizeof(RowArguments),
       {{offsetof(RowArguments, x), Role::kInput, DType::kFloat32, 2, ZeroFill::kNever, 0, -1},
        {offsetof(RowArguments, total), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1,
@@ -175,6 +175,38 @@ void check_own_elements() {
   Launch launch = make_launch(descriptor, dims);
   run(descriptor, &args, launch, Pool::instance());
   if (total != expected) fail("sums of columns differ");
+}
+
+std::atomic<int64_t> g_counted{0};
+
+void count(const void*, const Grid*, int64_t begin, int64_t end) {
+  g_counted += end - begin;
+}
+
+/// Threads that do not exist: what a launch asks of them runs on its own.
+class NoThreads final : public Executor {
+ public:
+  int64_t max_threads() const override { return 2; }
+  bool pays_to_start(int64_t) override { return true; }
+  void run(ChunkedRun& run) override {
+    counted_before = g_counted;
+    run.claim_all();
+  }
+
+  int64_t counted_before = -1;
+};
+
+/// A launch shares its first chunk if the last one had as many points.
+void check_sharing() {
+  LaunchDescriptor descriptor = described("count", count, 0, {});
+  for (auto [points, first] : {std::pair{1000, 64}, {1000, 0}, {2000, 64}, {2000, 0}}) {
+    int64_t extent = points;
+    Launch launch = make_launch(descriptor, {&extent, 1});
+    NoThreads executor;
+    g_counted = 0;
+    run(descriptor, nullptr, launch, executor);
+    if (g_counted != points || executor.counted_before != first) fail("a launch is shared wrongly");
+  }
 }
 
 /// Chunks of this kernel interrupt their run, on whichever thread they are.
@@ -233,7 +265,10 @@ void check_forks() {
 int main() {
   set_eager_sharing(true);
   Pool::instance().set_num_threads(4);
-  auto work = [](unsigned seed) {
+  check_sharing();
+  // Threads share them, as they share what launches note in them.
+  const LaunchDescriptor scatters[] = {scatter_of(0), scatter_of(1), scatter_of(2)};
+  auto work = [&](unsigned seed) {
     for (int round = 0; round < 20; ++round) {
       constexpr int64_t kSizes[] = {50, 1000, 40'000};
       int64_t size = kSizes[round % 3];
@@ -242,7 +277,7 @@ int main() {
         seed = seed * 1664525 + 1013904223;
         i = static_cast<int32_t>((seed >> 8) % static_cast<unsigned>(size));
       }
-      check(make_signature(round / 3 % 3), index, size);
+      check(scatters[round / 3 % 3], index, size);
       check_windows();
       check_own_elements();
       check_registry(round);
