@@ -74,9 +74,11 @@ def _bodies(e: Explanation) -> Iterator[str]:
     if e.strategy.gang == 1:
         return
     if e.strategy.tile_rows > 1:
+        short = e.strategy.short_tile_lanes
         yield (
             f"{e.strategy.tile_rows} rows of the grid run together, in gangs of "
-            f"{e.strategy.tile_gang} threads, which share what they load"
+            f"{e.strategy.tile_gang} threads{f', {short} for short rows' if short else ''}, which "
+            "share what they load"
         )
     if e.is_contracted:
         yield "a product and the sum that a loop adds it to are rounded once (fma)"

@@ -84,8 +84,9 @@ def form_of(func: Func, seed: int) -> VectorStrategy | None:
     lanes = LANES[1] if rng.random() < NARROW else rng.choice((1, *LANES[2:4]))
     rows = rng.choice((1, 2, 4, 8)) if lanes > 1 and can_tile_rows(func) else 1
     masked = rng.choice((1, 1, 4, NO_MASKS))
-    narrow = rng.choice((0, LANES[1])) if rows > 1 and lanes > LANES[1] and not adds(func) else 0
-    return VectorStrategy(lanes, 1, rows, masked, gathers=rng.random() < 0.5, tile_lanes=narrow)
+    has_sizes = rows > 1 and lanes > LANES[1] and not adds(func)
+    sizes = rng.choice(((0, 0), (LANES[1], 0), (0, LANES[1]))) if has_sizes else (0, 0)
+    return VectorStrategy(lanes, 1, rows, masked, 0, rng.random() < 0.5, *sizes)
 
 
 def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None:

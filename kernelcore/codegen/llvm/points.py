@@ -32,6 +32,7 @@ from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
+from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS
 from kernelcore.ir.walk import assertions, eqns_inside, walk_eqns
@@ -103,13 +104,14 @@ def emit_points(
         is_packed = all_apart(e, is_packed, [bodies.kept])
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
-    tile = None
+    tiles: list[Tile] = []
     if has_panels or (strategy.tile_rows > 1 and not in_parts):
-        with e.gangs_of(strategy.tile_gang):
-            tile = tile_of(e, func, strategy.tile_rows, packed_arrays, is_packed, in_parts)
+        for lanes, suits in _tile_gangs(e, strategy, dims, is_packed):
+            with e.gangs_of(lanes):
+                tiles.append(tile_of(e, func, strategy.tile_rows, packed_arrays, suits, in_parts))
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
-    takes_all = tile is not None and tail is not None and tile.gang == e.gang
+    takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
     leaves_gangs = "true" if takes_all else any_long(e, func, split)
     code = RowCode(
         general,
@@ -119,7 +121,7 @@ def emit_points(
         tail,
         bodies.tail_lanes,
         leaves_gangs,
-        tile,
+        tiles,
         middle,
     )
     begin = "%begin"
@@ -128,6 +130,19 @@ def emit_points(
         begin = emit_collapsed(e, dims, collapsed, is_packed, done)
     emit_rows(e, begin, dims, code, done)
     e.bind_all(found)
+
+
+def _tile_gangs(
+    e: Emitter, strategy: VectorStrategy, dims: Sequence[str], is_packed: str
+) -> list[tuple[int, str]]:
+    """How many threads are a gang of each tile, and whether the launch may run it, as i1."""
+    lanes, short = strategy.tile_gang, strategy.short_tile_lanes
+    if not short:
+        return [(lanes, is_packed)]
+    is_short = e.op(f"icmp sle i64 {dims[-1]}, {short}")
+    is_long = e.op(f"xor i1 {is_short}, true")
+    suits = [e.op(f"and i1 {is_packed}, {one}") for one in (is_long, is_short)]
+    return list(zip((lanes, short), suits, strict=True))
 
 
 def _blocked(e: Emitter, func: Func, in_parts: Collection[Eqn]) -> dict[Eqn, BlockedLoop]:

@@ -72,6 +72,9 @@ TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
 # Registers of a row of a tile (docs/decisions/294).
 REGISTERS_OF_ROW = 2
+# Kernels of at most so many instructions have tiles for rows of one register, too, which are one
+# more body, if a register holds so many lanes (docs/decisions/302).
+MOST_INSTRUCTIONS_OF_SHORT_TILES, LEAST_LANES = 16, 4
 # The most threads of a gang where rows have a middle (docs/decisions/290).
 LANES_WITH_MIDDLE = 16
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
@@ -243,16 +246,21 @@ def packs(func: Func, register_bytes: int) -> Packing:
     return packing(func, register_bytes, cost)
 
 
-def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int]:
+def best_tile(func: Func, gang: int, float_lanes: int) -> tuple[int, int, int]:
     """Rows that gangs of ``func`` run together, 1 for none, and how many threads are a gang there.
 
-    ``gang`` threads are one where rows run alone. Gangs of a kernel that adds have one size, as
-    each adds up what its threads add.
+    The last is their number where rows are no longer than that, 0 for the same. ``gang`` threads
+    are a gang where rows run alone. Gangs of a kernel that adds have one size, as each adds up what
+    its threads add.
     """
     tile = _tile_of_two_registers(func, float_lanes)
     if tile is None or (adds(func) and tile[1] != gang):
-        return rows_per_tile(func, gang, float_lanes), gang
-    return tile
+        return rows_per_tile(func, gang, float_lanes), gang, 0
+    rows, lanes = tile
+    pure = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.PURE]
+    is_little = sum(len(instructions_of(e)) for e in pure) <= MOST_INSTRUCTIONS_OF_SHORT_TILES
+    short = lanes // REGISTERS_OF_ROW
+    return rows, lanes, short if is_little and short >= LEAST_LANES and not adds(func) else 0
 
 
 def _tile_of_two_registers(func: Func, float_lanes: int) -> tuple[int, int] | None:

@@ -73,8 +73,8 @@ def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
     found, most = choose_strategy(func, host), MOST_REGISTERS * host.float_lanes
     if found.gang <= most or not adds_in_order(func):
         return found
-    rows, lanes = best_tile(func, most, host.float_lanes)
-    return replace(found, gang=most, tile_rows=rows, tile_lanes=lanes)
+    rows, lanes, short = best_tile(func, most, host.float_lanes)
+    return replace(found, gang=most, tile_rows=rows, tile_lanes=lanes, short_tile_lanes=short)
 
 
 def _is_better(one: Func, other: Func) -> bool:

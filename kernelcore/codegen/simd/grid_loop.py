@@ -45,7 +45,7 @@ class RowCode:
             None without such code.
         tail_lanes: How many of them are a gang, under a mask where there are several.
         leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
-        tile: Takes whole gangs of several rows together; None without such code.
+        tiles: Take whole gangs of several rows together, where each is possible.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
     """
 
@@ -56,7 +56,7 @@ class RowCode:
     tail: Body | None = None
     tail_lanes: int = 0
     leaves_gangs: str = "false"
-    tile: Tile | None = None
+    tiles: Sequence[Tile] = ()
     middle: Middle | None = None
 
 
@@ -79,9 +79,9 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     count = minimum(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
     rest = first
-    if code.tile is not None:
-        with e.gangs_of(code.tile.gang):
-            rest = emit_tile(e, outer, (position, first), dims, code.tile)
+    for tile in code.tiles:
+        with e.gangs_of(tile.gang):
+            rest = emit_tile(e, outer, (position, rest), dims, tile)
     _emit_row(e, outer, (rest, last), code, row_end)
     e.start_block(row_end)
     position_next = e.op(f"add nuw nsw i64 {position}, {count}")

@@ -44,6 +44,7 @@ class VectorStrategy:
             apply to several values alike; 0 if they do not.
         gathers: Whether an instruction of the processor loads elements anywhere.
         tile_lanes: Threads of a gang that runs several rows; 0 for ``gang``.
+        short_tile_lanes: The same where rows have at most as many threads; 0 for ``tile_lanes``.
     """
 
     gang: int = 1
@@ -53,6 +54,7 @@ class VectorStrategy:
     packed_bytes: int = 0
     gathers: bool = False
     tile_lanes: int = 0
+    short_tile_lanes: int = 0
 
     @property
     def tile_gang(self) -> int:
@@ -130,9 +132,16 @@ def short_loops(func: Func, chosen: VectorStrategy, host: Host) -> ShortLoops | 
 
 def _in_gangs(func: Func, gang: int, host: Host) -> VectorStrategy:
     """Gangs of ``gang`` threads, with the best tiles."""
-    rows, lanes = best_tile(func, gang, host.float_lanes)
-    least = host.least_masked_bytes
-    return VectorStrategy(gang, 1, rows, least, gathers=host.gathers, tile_lanes=lanes)
+    rows, lanes, short_lanes = best_tile(func, gang, host.float_lanes)
+    return VectorStrategy(
+        gang,
+        1,
+        rows,
+        host.least_masked_bytes,
+        gathers=host.gathers,
+        tile_lanes=lanes,
+        short_tile_lanes=short_lanes,
+    )
 
 
 def bodies_for(func: Func, strategy: VectorStrategy) -> Bodies:

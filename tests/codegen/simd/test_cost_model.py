@@ -157,11 +157,11 @@ def test_many_rows_run_together_in_place_of_many_registers_per_value() -> None:
     gangs = {lanes: best_gang(func, lanes) for lanes in (16, 8, 4)}
     assert gangs == {16: 64, 8: 32, 4: 16}
     tiles = [best_tile(func, gang, lanes) for lanes, gang in gangs.items()]
-    assert tiles == [(8, 32), (4, 16), (4, 8)]
+    assert tiles == [(8, 32, 16), (4, 16, 8), (4, 8, 4)]
 
 
 def test_gangs_of_tiles_add_up_what_other_gangs_do() -> None:
-    assert best_tile(adjoint_of_product(), 64, 16) == (4, 64)
+    assert best_tile(adjoint_of_product(), 64, 16) == (4, 64, 0)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ SCALAR = VectorStrategy()
 GANGS = tuple(VectorStrategy(lanes) for lanes in (4, 16, 64))
 EVERY_GANG = tuple(VectorStrategy(lanes) for lanes in LANES[1:])
 TILES = tuple(VectorStrategy(4, tile_rows=rows) for rows in (1, 2, 4, 8))
-NARROW_TILE = VectorStrategy(16, tile_rows=8, tile_lanes=4)
+NARROW_TILES = (
+    VectorStrategy(16, tile_rows=8, tile_lanes=4),
+    VectorStrategy(16, tile_rows=8, tile_lanes=8, short_tile_lanes=4),
+)
 LOOPS = (VectorStrategy(loop_lanes=LOOP_LANES),)
 # Rows of no whole gang, of whole gangs, and of gangs with every remainder of a gang of four.
 ROWS = (*((n,) for n in range(1, 10)), (15,), (33,), (63,), (65,), (150,))

@@ -15,7 +15,7 @@ from tests.helpers.vectorised.case import (
     IDEMPOTENT,
     LOOP,
     LOOPS,
-    NARROW_TILE,
+    NARROW_TILES,
     TAIL,
     TILE,
     TILES,
@@ -110,7 +110,7 @@ FORMS = (
     *TILES,
     VectorStrategy(16, tile_rows=8),
     VectorStrategy(64, tile_rows=2),
-    NARROW_TILE,
+    *NARROW_TILES,
     *LOOPS,
 )
 DECIDED = TAIL | TILE | IDEMPOTENT | BLOCKS

@@ -21,7 +21,7 @@ from tests.helpers.vectorised.case import (
     I32,
     IDEMPOTENT,
     LOOP,
-    NARROW_TILE,
+    NARROW_TILES,
     SHORT_ROWS,
     TAIL,
     TILE,
@@ -349,7 +349,7 @@ CASES = [
     ),
     Case(crossed, lambda *grid: [grid] * 3, COLLAPSE | TILE, grids=SHORT_ROWS),
     Case(marked, lambda *grid: [grid] * 2, COLLAPSE | TILE, grids=SHORT_ROWS),
-    Case(product, factors, TAIL | TILE | IDEMPOTENT | LOOP, (*TILES, NARROW_TILE), TILED_GRIDS),
+    Case(product, factors, TAIL | TILE | IDEMPOTENT | LOOP, (*TILES, *NARROW_TILES), TILED_GRIDS),
     Case(added_product, factors, TAIL | TILE | IDEMPOTENT | LOOP, TILES, TILED_GRIDS),
     Case(
         batched,
@@ -369,10 +369,10 @@ CASES = [
         in_place,
         lambda *g: [*factors(*g), g],
         TAIL | TILE | LOOP,
-        (*TILES, NARROW_TILE),
+        (*TILES, *NARROW_TILES),
         TILED_GRIDS,
     ),
-    Case(wide, factors, TAIL | TILE | IDEMPOTENT, (*TILES, NARROW_TILE), TILED_GRIDS),
+    Case(wide, factors, TAIL | TILE | IDEMPOTENT, (*TILES, *NARROW_TILES), TILED_GRIDS),
     Case(stores_in_loop, factors_and_numbers, TAIL | TILE, TILES[1:], ((5, 7),)),
     *(
         Case(kernel, factors_and_numbers, TAIL | TILE | LOOP, TILES[1:], ((5, 7),))
