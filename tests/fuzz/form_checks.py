@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -42,7 +42,7 @@ from tests.fuzz.grid_programs import GRIDS, LARGE_GRIDS, GridProgram, Grids
 from tests.fuzz.program_arguments import bits, grid_arguments, strided
 from tests.fuzz.typed_programs import define, unchecked_text
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import adjoint_func, launch, unoptimised
+from tests.helpers.kernel_harness import adjoint_func, launch, parts_of, unoptimised
 from tests.helpers.operations import run_operation
 
 # Grid programs have loops and guards that short ones have not.
@@ -94,7 +94,7 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
     form, points = form_of(func, seed), math.prod(grid)
     cut = seed % (points + 1)
     chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
-    shape = tuple(getattr(form, f.name) for f in fields(form)) if form else ()
+    shape = parts_of(form) if form else ()
     along = lane_axis_of(func, seed)
     with (
         patch.object(gathering, "other_axis", lambda _: along),

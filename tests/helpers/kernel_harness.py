@@ -6,7 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -55,6 +55,11 @@ KERNEL_TYPE = ctypes.CFUNCTYPE(
 )
 
 
+def parts_of(form: VectorStrategy) -> tuple[Any, ...]:
+    """The arguments from ``lanes`` on with which ``launch`` compiles a kernel as ``form``."""
+    return tuple(getattr(form, field.name) for field in fields(form))
+
+
 def launch(
     func: Func,
     args: Sequence[Any],
@@ -67,6 +72,7 @@ def launch(
     packed_bytes: int = 0,
     gathers: bool = False,
     tile_lanes: int = 0,
+    short_tile_lanes: int = 0,
     *,
     in_order: bool = False,
     own: int = 0,
@@ -83,9 +89,8 @@ def launch(
         return gpu.run(func, args, dims, chunks=chunks, order=order)
     form = None
     if lanes is not None:
-        form = VectorStrategy(
-            *(lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes, gathers, tile_lanes)
-        )
+        registers = lanes, loop_lanes, tile_rows, least_masked_bytes, packed_bytes, gathers
+        form = VectorStrategy(*registers, tile_lanes, short_tile_lanes)
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank

@@ -27,7 +27,7 @@ from kernelcore.ir.op import LOOPS
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
+from tests.helpers.kernel_harness import agree, comparable, copies, launch, parts_of, unoptimised
 from tests.helpers.vectorised import CASES, along_rows, gangs, independent, loops, middles, rows
 from tests.helpers.vectorised.case import (
     F32,
@@ -83,8 +83,7 @@ def run(
 ) -> list[Any]:
     """The arguments after a launch of machine code."""
     args = copies(values)
-    shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes)
-    status = launch(case.func, args, grid, chunks, *shape, gathers=form.gathers)
+    status = launch(case.func, args, grid, chunks, *parts_of(form))
     assert status == abi.STATUS_OK
     return args
 
