@@ -30,8 +30,10 @@ constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
-// Chunks grow until they pay for their copies, as long as a run has so many.
-constexpr int64_t kMinCopyingChunks = 4;
+constexpr int64_t kMinGatheredChunks = 4;
+// Chunks grow until they pay for their copies, as long as a run has so many: their points may do
+// more than add, and many threads may share them (docs/decisions/301).
+constexpr int64_t kMinCopyingChunks = 16;
 // Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
 constexpr int64_t kLeastSlices = 16;
 // A thread of several claims at most this many chunks at once: later ones may take longer than the
@@ -70,7 +72,7 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
 /// none.
 int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t most = launch.total / kMinCopyingChunks / row * row;
+  int64_t most = launch.total / kMinGatheredChunks / row * row;
   int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
   int64_t count = launch.grid.dims[0];
   bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
