@@ -38,6 +38,15 @@ def endless_sum(x: kc.array(dtype=float), total: kc.array(dtype=float)):
 
 
 @kc.kernel
+def repeated_sum(x: kc.array(dtype=float), n: int, y: kc.array(dtype=float)):
+    i = kc.tid()
+    v = x[i]
+    for _ in range(n):
+        v = kc.sin(v) + 1.0
+    kc.atomic_add(y, i % 7, v)
+
+
+@kc.kernel
 def repeated(x: kc.array(dtype=float), n: int, y: kc.array(dtype=float)):
     i = kc.tid()
     v = x[i]
@@ -98,6 +107,21 @@ def test_endless_loops_end_and_write_nothing(count, threads):
         kc.set_num_threads(saved)
     assert not x.any()
     assert not total.any()
+
+
+@pytest.mark.parametrize("kernel", [repeated, repeated_sum])
+def test_a_long_launch_ends_whatever_the_last_one_of_as_many_points_took(kernel):
+    x, y = np.ones(COUNT, np.float32), np.zeros(COUNT, np.float32)
+    saved = kc.num_threads()
+    kc.set_num_threads(2)
+    try:
+        for _ in range(2):
+            kc.launch(kernel, COUNT, [x, 20], [y])
+        y[:] = 0.0
+        _assert_interrupted(lambda: kc.launch(kernel, COUNT, [x, 300_000], [y]))
+    finally:
+        kc.set_num_threads(saved)
+    assert not y.all()
 
 
 def test_chunks_that_have_run_are_written_and_the_next_launch_is_whole():

@@ -49,10 +49,13 @@ void ChunkedRun::share_evenly(int64_t workers, int64_t least, int64_t most) {
 }
 
 ChunkedRun::Chunks ChunkedRun::claimed_of_shares(int64_t worker) {
+  int64_t chunk_ps = point_ps() * chunk_;
+  int64_t most = least_at_once_;
+  if (chunk_ps > 0) most = std::clamp<int64_t>(kLongNs * 1000 / chunk_ps, 1, most_at_once_);
   for (int64_t k = 0; k < share_count_; ++k) {
     Share& share = shares_[(worker + k) % share_count_];
     int64_t left = share.end - share.next.load(std::memory_order_relaxed);
-    int64_t count = std::clamp((left + 1) / 2, least_at_once_, most_at_once_);
+    int64_t count = std::clamp((left + 1) / 2, std::min(least_at_once_, most), most);
     int64_t first = share.next.fetch_add(count, std::memory_order_relaxed);
     if (first < share.end) return {first, std::min(first + count, share.end)};
   }
@@ -68,7 +71,7 @@ bool ChunkedRun::claim(int64_t worker) {
     chunks.end = chunks.first + 1;
   }
   if (chunks.first >= chunks_) return false;
-  if (worker == 0 && point_ps_ == 0) {
+  if (worker == 0 && point_ps() == 0) {
     time_chunks(chunks);
   } else {
     run_chunks(chunks, worker);
@@ -83,7 +86,8 @@ void ChunkedRun::time_chunks(Chunks chunks) {
   run_chunks(chunks, 0);
   auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   auto [begin, end] = points_of(chunks);
-  point_ps_ = std::max<int64_t>(passed.count() * 1000 / (end - begin), 1);
+  int64_t point_ps = passed.count() * 1000 / (end - begin);
+  point_ps_.store(std::max<int64_t>(point_ps, 1), std::memory_order_relaxed);
 }
 
 void ChunkedRun::run_chunks(Chunks chunks, int64_t) {

@@ -164,12 +164,13 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
                      descriptor.flush_denormals, launch.windows);
   auto [threads, left_ns] =
       choose_sharing(descriptor, launch, chunked, executor.max_threads(), executor);
-  // Runs are interrupted between calls of the kernel.
-  int64_t pieces = left_ns / kLongNs + 1;
-  int64_t most = (chunked.chunks() + pieces - 1) / pieces;
   // Copies for one chunk stay in the cache.
-  if (launch.windows != nullptr) most = 1;
-  if (threads == 1) return chunked.claim_rest(most);
+  int64_t most = launch.windows == nullptr ? chunked.chunks() : 1;
+  if (threads == 1) {
+    // Runs are interrupted between calls of the kernel.
+    int64_t pieces = left_ns / kLongNs + 1;
+    return chunked.claim_rest(std::min(most, (chunked.chunks() + pieces - 1) / pieces));
+  }
   int64_t least = 1;
   if (has_panels) {
     int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];

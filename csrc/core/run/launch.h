@@ -18,6 +18,9 @@ namespace kernelcore {
 /// Runs of at most this many grid points stay on the calling thread, as one chunk.
 inline constexpr int64_t kInlinePoints = 256;
 
+// Runs that take longer can be interrupted.
+inline constexpr int64_t kLongNs = 10'000'000;
+
 class OperandWindows;
 
 /// A run cut into chunks that threads claim until none is left.
@@ -44,14 +47,15 @@ class ChunkedRun {
   /// have left of theirs afterwards: in launches over the same arrays, one after the other, a
   /// processor finds its part in its own cache. At most one chunk, the first, may have been
   /// claimed. A claim takes half of what is left of a range, `least` to `most` chunks: few calls,
-  /// each of which may copy panels for all its rows, and small ones at the end.
+  /// each of which may copy panels for all its rows, and small ones at the end. It takes no more
+  /// than `kLongNs`, as far as the first chunks tell; until these have run, `least` chunks.
   void share_evenly(int64_t workers, int64_t least, int64_t most);
   /// Returns once every chunk has finished, wherever it runs.
   void wait() const;
 
   int64_t chunks() const { return chunks_; }
   /// What a point took of the first chunks that the launching thread ran, in picoseconds; 0 before.
-  int64_t point_ps() const { return point_ps_; }
+  int64_t point_ps() const { return point_ps_.load(std::memory_order_relaxed); }
 
  protected:
   /// Adjacent chunks, from `first` to before `end`.
@@ -104,7 +108,7 @@ class ChunkedRun {
   const bool flush_denormals_;
   const OperandWindows* const windows_;
   int64_t max_workers_ = std::numeric_limits<int64_t>::max();
-  int64_t point_ps_ = 0;  // of the launching thread
+  std::atomic<int64_t> point_ps_{0};  // of the launching thread
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<int64_t> done_{0};
   std::unique_ptr<Share[]> shares_;

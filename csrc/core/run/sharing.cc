@@ -37,17 +37,21 @@ bool pays_to_dispatch(int64_t ns, int64_t chunks, int64_t threads, Executor& exe
 Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch, ChunkedRun& run,
                        int64_t most, Executor& executor) {
   auto shared = [&](int64_t ns, int64_t chunks) {
-    if (ns > kLongNs) expect_interrupts();
     int64_t threads = std::min(most, chunks);
     return threads > 1 && pays_to_dispatch(ns, chunks, threads, executor) ? threads : 1;
   };
   int64_t whole_ns = most > 1 ? expected_ns(descriptor, launch) : 0;
   int64_t threads = whole_ns > 0 ? shared(whole_ns, run.chunks()) : 1;
-  if (threads > 1) return {threads, whole_ns};
+  if (threads > 1) {
+    // It may take much longer than the last one.
+    expect_interrupts();
+    return {threads, whole_ns};
+  }
   run.claim_one();
   note_time(descriptor, launch, run);
   int64_t others = run.chunks() - 1;
   int64_t left_ns = run.point_ps() * launch.total / 1000 / run.chunks() * others;
+  if (left_ns > kLongNs) expect_interrupts();
   bool is_as_expected = whole_ns > 0 && left_ns <= kMostOfExpected * whole_ns;
   return {is_as_expected ? 1 : shared(left_ns, others), left_ns};
 }

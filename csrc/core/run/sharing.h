@@ -8,9 +8,6 @@
 
 namespace kernelcore {
 
-// Runs that take longer can be interrupted.
-inline constexpr int64_t kLongNs = 10'000'000;
-
 /// Whether threads share every run of several chunks (`set_eager_sharing`).
 bool is_sharing_eager();
 
