@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload, _OpNamespace
 
-from kernelcore import Kernel
+from kernelcore import Kernel, Op
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
@@ -251,7 +251,7 @@ def operator_function(
 
 
 def overload(op: Callable[..., Any]) -> OpOverload:
-    """The registered operator behind a function that ``torch_op`` returned.
+    """The registered operator behind what ``torch_op`` or ``kc.op`` returned.
 
     Its scalar parameters are numbers. In what is to be compiled, call the function instead: caches
     of torch.compile know operators by name, and a name that was given does not tell the content.
@@ -262,8 +262,9 @@ def overload(op: Callable[..., Any]) -> OpOverload:
 
 
 def operators_of(op: Callable[..., Any]) -> OperatorPair:
-    """The registered operators behind a function that ``torch_op`` returned."""
-    found = op.operators if isinstance(op, TorchFunction) else None
+    """The registered operators behind what ``torch_op`` or ``kc.op`` returned."""
+    function = op.torch if isinstance(op, Op) else op
+    found = function.operators if isinstance(function, TorchFunction) else None
     if found is None:
         raise KernelArgumentError(
             f"expected an operator that torch registers once, found {op!r}",

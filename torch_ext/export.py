@@ -56,7 +56,7 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
 
     Args:
         path: Of the library, which is overwritten.
-        ops: What ``torch_op`` returned.
+        ops: What ``torch_op`` or ``kc.op`` returned.
 
     Returns:
         ``path``.
@@ -70,7 +70,9 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
         for operator in operators_of(op):
             found[operator.qualname] = operator
     if not found:
-        raise KernelArgumentError("export_ops: no operators", remedy="give what torch_op returned")
+        raise KernelArgumentError(
+            "export_ops: no operators", remedy="give what torch_op or kc.op returned"
+        )
     compiler = find_compiler("export_ops")
     runtime = resources.files("torch_ext").joinpath("export_runtime.h").read_text()
     with tempfile.TemporaryDirectory() as folder:

@@ -68,7 +68,7 @@ def test_a_library_registers_operators_that_need_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kc.config, "mode", "debug")
-    ops = [take, quadratic, energy, torch_op(picked, launch_dims="index")]
+    ops = [take, quadratic, energy, kc.op(launch_dims="index")(picked)]
     path = export_ops(tmp_path / "ops.so", ops)
     names = [op._schema.name.partition("::")[2] for op in map(overload, ops)]
     command = [sys.executable, "-c", ALONE, str(path), *names]
