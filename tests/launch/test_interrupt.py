@@ -37,22 +37,23 @@ def endless_sum(x: kc.array(dtype=float), total: kc.array(dtype=float)):
     kc.atomic_add(total, i % 7, v)
 
 
+@kc.func
+def repeated_sine(v: float, n: int):
+    for _ in range(n):
+        v = kc.sin(v) + 1.0
+    return v
+
+
 @kc.kernel
 def repeated_sum(x: kc.array(dtype=float), n: int, y: kc.array(dtype=float)):
     i = kc.tid()
-    v = x[i]
-    for _ in range(n):
-        v = kc.sin(v) + 1.0
-    kc.atomic_add(y, i % 7, v)
+    kc.atomic_add(y, i % 7, repeated_sine(x[i], n))
 
 
 @kc.kernel
 def repeated(x: kc.array(dtype=float), n: int, y: kc.array(dtype=float)):
     i = kc.tid()
-    v = x[i]
-    for _ in range(n):
-        v = kc.sin(v) + 1.0
-    y[i] = v
+    y[i] = repeated_sine(x[i], n)
 
 
 def _interrupt_soon(delay: float) -> threading.Timer:

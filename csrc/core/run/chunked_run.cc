@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <chrono>
 
 #include "core/run/float_mode.h"
 #include "core/run/launch.h"
 #include "core/run/operand_windows.h"
 #include "core/run/spin_wait.h"
+#include "core/run/stopwatch.h"
 
 namespace kernelcore {
 
@@ -81,12 +81,9 @@ bool ChunkedRun::claim(int64_t worker) {
 }
 
 void ChunkedRun::time_chunks(Chunks chunks) {
-  using Clock = std::chrono::steady_clock;
-  auto start = Clock::now();
-  run_chunks(chunks, 0);
-  auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  int64_t nanoseconds = nanoseconds_of([&] { run_chunks(chunks, 0); });
   auto [begin, end] = points_of(chunks);
-  int64_t point_ps = passed.count() * 1000 / (end - begin);
+  int64_t point_ps = nanoseconds * 1000 / (end - begin);
   point_ps_.store(std::max<int64_t>(point_ps, 1), std::memory_order_relaxed);
 }
 

@@ -1,7 +1,6 @@
 #include "core/run/launch.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/accumulate/accumulated_copy.h"
 #include "core/accumulate/accumulating_run.h"
@@ -11,6 +10,7 @@
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
 #include "core/run/sharing.h"
+#include "core/run/stopwatch.h"
 
 namespace kernelcore {
 namespace {
@@ -31,7 +31,7 @@ constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
-// Chunks grow until they pay for their copies, as long as a run has so many: their points may do
+// Chunks grow until they pay for their copies, but a run keeps at least this many: points may do
 // more than add, and many threads may share them (docs/decisions/301).
 constexpr int64_t kMinCopyingChunks = 16;
 // Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
@@ -80,14 +80,6 @@ int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch
   });
   if (is_apart && count >= kLeastSlices) found = rounded_up(found, launch.total / count);
   return found;
-}
-
-template <typename Work>
-int64_t nanoseconds_of(const Work& work) {
-  using Clock = std::chrono::steady_clock;
-  auto start = Clock::now();
-  work();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
 int64_t timed(ChunkedRun& chunked) {
@@ -169,7 +161,8 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   if (threads == 1) {
     // Runs are interrupted between calls of the kernel.
     int64_t pieces = left_ns / kLongNs + 1;
-    return chunked.claim_rest(std::min(most, (chunked.chunks() + pieces - 1) / pieces));
+    chunked.claim_rest(std::min(most, (chunked.chunks() + pieces - 1) / pieces));
+    return note_time(descriptor, launch, chunked);
   }
   int64_t least = 1;
   if (has_panels) {

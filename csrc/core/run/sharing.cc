@@ -6,7 +6,8 @@
 namespace kernelcore {
 namespace {
 
-// An executor is asked again where the first chunk makes a run so many times as long as expected.
+// If the first chunk shows that a run takes more than this multiple of the expected time, the
+// executor is asked again.
 constexpr int64_t kMostOfExpected = 2;
 
 std::atomic<bool> g_is_eager{false};
@@ -48,7 +49,6 @@ Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch,
     return {threads, whole_ns};
   }
   run.claim_one();
-  note_time(descriptor, launch, run);
   int64_t others = run.chunks() - 1;
   int64_t left_ns = run.point_ps() * launch.total / 1000 / run.chunks() * others;
   if (left_ns > kLongNs) expect_interrupts();

@@ -35,8 +35,8 @@ KEPT_BYTES = 1 << 19
 _ALIASING_BYTES, _PADDING_BYTES = 256, 64
 # Gangs that have rows as lanes, ascending.
 _LANES_OF_ROWS = (16, 32)
-# Where calls divide elements, each total covers this many rows of the grid: the second cache holds
-# the operands of so many.
+# Where calls divide elements, each total covers this many rows of the grid: their operands fit in
+# the second cache.
 OWN_ROWS = 256
 # The points of a piece without kept values.
 _NO_LIMIT = 1 << 40

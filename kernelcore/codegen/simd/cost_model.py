@@ -72,8 +72,8 @@ TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
 # Registers of a row of a tile (docs/decisions/294).
 REGISTERS_OF_ROW = 2
-# Kernels of at most so many instructions have tiles for rows of one register, too, which are one
-# more body, if a register holds so many lanes (docs/decisions/302).
+# The most instructions of kernels that have tiles for rows of one register, too, which are one more
+# body, and the least lanes of such a register (docs/decisions/302).
 MOST_INSTRUCTIONS_OF_SHORT_TILES, LEAST_LANES = 16, 4
 # The most threads of a gang where rows have a middle (docs/decisions/290).
 LANES_WITH_MIDDLE = 16

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sums
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm.instruction_cost import SLOW
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import best_tile
 from kernelcore.codegen.simd.gang_work import is_dense, moving_axes, work_in
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
-from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, in_gangs
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import eqns_inside, walk_eqns
@@ -73,8 +72,7 @@ def _strategy_of_sum(func: Func, host: Host) -> VectorStrategy:
     found, most = choose_strategy(func, host), MOST_REGISTERS * host.float_lanes
     if found.gang <= most or not adds_in_order(func):
         return found
-    rows, lanes, short = best_tile(func, most, host.float_lanes)
-    return replace(found, gang=most, tile_rows=rows, tile_lanes=lanes, short_tile_lanes=short)
+    return in_gangs(func, most, host)
 
 
 def _is_better(one: Func, other: Func) -> bool:

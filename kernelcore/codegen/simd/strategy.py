@@ -75,7 +75,7 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     """The strategy that the cost model expects to be fastest for ``func`` on ``host``."""
     gang = _gang_for(func, host)
     if gang > 1:
-        return _in_gangs(func, gang, host)
+        return in_gangs(func, gang, host)
     if config.optimize and suits_loop_lanes(func):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     has_packs = config.optimize and not loops_in_parts(func)
@@ -127,10 +127,10 @@ def short_loops(func: Func, chosen: VectorStrategy, host: Host) -> ShortLoops | 
     gang = best_gang(func, host.float_lanes, has_short_loops=True)
     if gang == 1:
         return None
-    return ShortLoops(_in_gangs(func, gang, host), tuple(bounds))
+    return ShortLoops(in_gangs(func, gang, host), tuple(bounds))
 
 
-def _in_gangs(func: Func, gang: int, host: Host) -> VectorStrategy:
+def in_gangs(func: Func, gang: int, host: Host) -> VectorStrategy:
     """Gangs of ``gang`` threads, with the best tiles."""
     rows, lanes, short_lanes = best_tile(func, gang, host.float_lanes)
     return VectorStrategy(
