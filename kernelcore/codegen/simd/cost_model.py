@@ -27,7 +27,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
     integer_quotients,
     slow_instructions,
 )
-from kernelcore.codegen.reduction.element_add import MAX_LANES
+from kernelcore.codegen.reduction.element_add import MAX_LANES, MOST_INTEGERS_UNROLLED
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.gang_work import (
     Work,
@@ -44,7 +44,7 @@ from kernelcore.codegen.simd.gang_work import (
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, LOOPS, OpKind
-from kernelcore.ir.walk import captured_vars, element_indices, eqns_inside, walk_eqns
+from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_inside, walk_eqns
 
 # Minimum arithmetic per element that lanes access one by one, where lanes are iterations.
 WORK_PER_ELEMENT_OF_ITERATIONS = 4
@@ -169,6 +169,8 @@ def best_gang(
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
     if has_middle:
         return min(2 * lanes, LANES_WITH_MIDDLE)
+    if _mostly_adds_integers(eqns, strides, scattered):
+        return min(lanes, MOST_INTEGERS_UNROLLED)
     few = 1 if may_be_short and float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
     return lanes * _registers(func, bodies, strides, scattered, few)
 
@@ -200,6 +202,17 @@ def _registers(
     if whole.scattered or longest > LONGEST_CHAIN:
         return 2
     return 4 if bodies or longest >= LEAST_CHAIN else few
+
+
+def _mostly_adds_integers(
+    eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]
+) -> bool:
+    """Whether little work comes with additions of integers to elements anywhere."""
+    added = (e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD and e in scattered)
+    if not any(array_type(e).dtype.is_integer for e in added):
+        return False
+    has_loops = any(e.op.kind in LOOPS for e in eqns)
+    return not has_loops and work_in(eqns, strides, ()).instructions < LEAST_CHAIN
 
 
 def outer_loops(func: Func) -> Mapping[Eqn, IndependentLoop]:
