@@ -148,6 +148,11 @@ def is_any(e: Emitter, mask: str) -> str:
     return e.op(f"icmp ne i{e.gang} {bits}, 0")
 
 
+def is_all(e: Emitter, mask: str) -> str:
+    """Whether all lanes are active."""
+    return e.op(f"icmp eq i{e.gang} {e.op(f'bitcast <{e.gang} x i1> {mask} to i{e.gang}')}, -1")
+
+
 def failing(e: Emitter, condition: str) -> str:
     """The active lanes in which ``condition`` does not hold."""
     return both(e, e.mask, _negated(e, condition))

@@ -19,6 +19,7 @@ from kernelcore.codegen.llvm.memory import (
 )
 from kernelcore.codegen.simd import gather_scatter, interleaved
 from kernelcore.codegen.simd.interleaved import resized, shuffled
+from kernelcore.codegen.simd.masked_control import is_all
 from kernelcore.codegen.simd.transpose import concatenated
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.walk import array_type, element_indices
@@ -81,7 +82,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
         bits = encoded(e, where.dtype, value)
     if where.period == 1 and _fits_masks(e, where.dtype, e.gang):
         _prefetch_first(e, where, e.gang, writes=True)
-        store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
+        _store_active(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
     gather_scatter.store(e, element, size_bytes, lane_addresses(e, where), bits)
@@ -106,7 +107,7 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     order = [(k % count) * total + k // count for k in range(count * total)]
     joined = shuffled(e, element, joined, count * total, order)
     mask = _repeated(e, e.mask, count)
-    store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
+    _store_active(e, where.dtype, count * total, joined, where.address, mask)
 
 
 def _load(e: Emitter, where: Site) -> str:
@@ -200,6 +201,27 @@ def load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str |
     # LLVM 22 folds a select by the same mask into the load, which it moves down to the select, past
     # stores between them (llvm-project issue 215453, mended in 23); not through a freeze.
     return e.op(f"freeze {wide} {found}")
+
+
+def _store_active(
+    e: Emitter, dtype: Scalar, count: int, bits: str, start: str, mask: str | None
+) -> None:
+    """``store_adjacent`` for ``mask``, the active lanes, each as many times as it has elements.
+
+    Processors without registers for masks store slowly under them: there, nothing is masked where
+    all lanes are active (docs/decisions/303).
+    """
+    if e.mask is None or e.facts.least_masked_bytes == 1:
+        store_adjacent(e, dtype, count, bits, start, mask)
+        return
+    whole, part, done = e.label("whole"), e.label("part"), e.label("stored")
+    e.branch(is_all(e, e.mask), whole, part)
+    e.start_block(whole)
+    store_adjacent(e, dtype, count, bits, start, None)
+    e.jump(done)
+    e.start_block(part)
+    store_adjacent(e, dtype, count, bits, start, mask)
+    e.jump_into(done)
 
 
 def store_adjacent(
