@@ -50,6 +50,13 @@ struct AccumulatingRun::PendingChunk : AddLog {
   std::atomic<int64_t> ready{0};  // one more than the index of the chunk that has run
 };
 
+std::optional<size_t> end_of_copy(const Accumulated& what, DType dtype, int64_t elements,
+                                  int64_t points, size_t bytes) {
+  size_t end = bytes + aligned(static_cast<size_t>(elements) * size_bytes(dtype));
+  bool pays = elements <= what.weight * points && end <= kMaxChunkCopyBytes;
+  return pays ? std::optional(end) : std::nullopt;
+}
+
 AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
                                  const Launch& launch, int64_t chunk)
     : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk,
@@ -78,14 +85,13 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor, const Laun
       int64_t points = chunk_points();
       if (what.axis >= 0) points = std::min(points, first_apart(grid(), 1, window_rows_));
       int64_t elements = most_reachable(what, target.view, grid(), points);
-      size_t end =
-          chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(slot.dtype));
-      bool pays = elements <= what.weight * chunk_points() && end <= kMaxChunkCopyBytes;
-      target.way = pays ? Way::kChunkCopy : Way::kInOrder;
-      if (pays) {
+      std::optional<size_t> end =
+          end_of_copy(what, slot.dtype, elements, chunk_points(), chunk_copy_bytes_);
+      target.way = end ? Way::kChunkCopy : Way::kInOrder;
+      if (end) {
         target.copy_elements = elements;
         target.copy_offset = chunk_copy_bytes_;
-        chunk_copy_bytes_ = end;
+        chunk_copy_bytes_ = *end;
         has_heads_ |= what.axis >= 0;
       } else {
         is_alone_ |= !what.is_deferrable;

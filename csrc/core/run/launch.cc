@@ -1,6 +1,7 @@
 #include "core/run/launch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/accumulate/accumulated_copy.h"
 #include "core/accumulate/accumulating_run.h"
@@ -223,11 +224,14 @@ int64_t dividing_points(const LaunchDescriptor& descriptor, const void* block, c
 int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                        int64_t chunk) {
   int64_t found = chunk;
+  size_t bytes = 0;
   for (const Accumulated& what : descriptor.accumulated) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
-    bool is_copied = what.axis < 0 && traits_of(slot.dtype).kind == ScalarKind::kFloat;
+    if (what.axis >= 0 || traits_of(slot.dtype).kind != ScalarKind::kFloat) continue;
     int64_t elements = read_array(static_cast<const std::byte*>(block), slot).numel();
-    if (!is_copied || elements > what.weight * chunk) continue;
+    std::optional<size_t> end = end_of_copy(what, slot.dtype, elements, chunk, bytes);
+    if (!end) continue;
+    bytes = *end;
     found =
         std::max(found, kAdditionsPerCopiedElement * elements / std::max(what.weight, int64_t{1}));
   }
