@@ -25,6 +25,8 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     refuse_bool(eqn)
     if e.gang > 1 and e.lane_facts.vector_loop is not None:
         return component_groups.emit_addition(e, eqn)
+    if eqn in e.lane_sums:
+        return accumulate.add_to_register(e, eqn)
     match form_of(eqn):
         case AddForm.OWNED if e.gang > 1 and e.lane_facts.are_iterations:
             # Lanes of one thread may share the element.

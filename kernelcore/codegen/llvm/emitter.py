@@ -123,6 +123,7 @@ class Emitter:
         panels: The panels of loops in the tile being emitted.
         grid_rows: The extent of the last axis of the grid but one, an i64.
         row_buffers: Where the block being emitted keeps the elements of an access.
+        lane_sums: The elements in registers to which threads of a gang add one after the other.
         rows_in_place: Loads in ``row_buffers`` whose address may lie in the array itself, where
             inactive lanes must not read.
         address: Makes addresses of elements in the target's own way, if it has one.
@@ -162,6 +163,7 @@ class Emitter:
         self.panels: Mapping[Eqn, Sequence[Panel]] = {}
         self.grid_rows = "1"
         self.row_buffers: dict[Eqn, str] = {}
+        self.lane_sums: dict[Eqn, str] = {}
         self.rows_in_place: frozenset[Eqn] = frozenset()
         self.with_room: frozenset[Eqn] = frozenset()
         self.address: Address | None = None

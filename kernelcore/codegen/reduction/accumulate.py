@@ -8,6 +8,7 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.builtins.arithmetic import add
@@ -110,12 +111,20 @@ def keep_for_block(e: Emitter, eqn: Eqn) -> list[str]:
     return ["poison"]
 
 
+def add_to_register(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to elements that a register holds (``columns_of_rows.py``)."""
+    dtype = array_type(eqn).dtype
+    with e.at(e.gang):
+        e.lane_sums[eqn] = summed(e, dtype, e.lane_sums[eqn], e.value(eqn.inputs[-1]))
+    return ["poison"]
+
+
 @dataclass(frozen=True, slots=True)
 class Ways:
     """What makes an addition if other threads may add to the array, and what if none does."""
 
-    together: Callable[[], None]
-    alone: Callable[[], None]
+    together: Callable[[], object]
+    alone: Callable[[], object]
 
 
 def add_shared(e: Emitter, eqn: Eqn, addition: Ways) -> None:
@@ -125,6 +134,15 @@ def add_shared(e: Emitter, eqn: Eqn, addition: Ways) -> None:
         addition.alone()
     else:
         add_either_way(e, is_shared, addition)
+
+
+def add_unless_shared(e: Emitter, eqns: Sequence[Eqn], additions: Ways) -> None:
+    """Make all ``additions`` of ``eqns``, alone if other threads add to none of the arrays."""
+    flags = [flag for flag in (shared_flag(e, eqn) for eqn in eqns) if flag is not None]
+    if not flags:
+        additions.alone()
+    else:
+        add_either_way(e, reduce(lambda x, y: e.op(f"or i1 {x}, {y}"), flags), additions)
 
 
 def shared_flag(e: Emitter, eqn: Eqn) -> str | None:

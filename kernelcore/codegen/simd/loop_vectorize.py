@@ -5,7 +5,8 @@ The loop is an inner one that makes sums, or one of independent iterations, with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins import float16
@@ -128,9 +129,16 @@ def emit_independent_iterations(
 
 
 def emit_iterations(
-    e: Emitter, loop: IndependentLoop, count: str, first: str, lanes: int
+    e: Emitter,
+    loop: IndependentLoop,
+    count: str,
+    first: str,
+    lanes: int,
+    run: Callable[[], None] | None = None,
 ) -> tuple[str, str, list[str]]:
     """Run ``lanes`` iterations at a time while as many of ``count`` are left, from ``first`` on.
+
+    ``run`` emits the body of ``loop``, once if it is None.
 
     Returns:
         The number of iterations that are left, the index of the next one, and what each lane has
@@ -151,7 +159,7 @@ def emit_iterations(
     lowest = position if loop.step > 0 else e.op(f"sub {ty} {position}, {lanes - 1}")
     e.bind(index, lowest)
     with e.special_loops({}, {}), e.as_lanes(found):
-        e.region(loop.body)
+        (run or partial(e.region, loop.body))()
         values = e.values(loop.body.yields, carried)
     further = e.op(f"add {ty} {position}, {loop.step * lanes}")
     following = e.op(f"sub {ty} {left}, {lanes}"), further, *values
@@ -162,11 +170,17 @@ def emit_iterations(
 
 
 def emit_rest(
-    e: Emitter, loop: IndependentLoop, count: str, first: str, parts: Sequence[str]
+    e: Emitter,
+    loop: IndependentLoop,
+    count: str,
+    first: str,
+    parts: Sequence[str],
+    run: Callable[[], None] | None = None,
 ) -> list[str]:
     """The last ``count`` iterations, from ``first`` on, under a mask of ``LOOP_LANES`` lanes.
 
-    ``parts`` is what each lane has collected before, and is returned with theirs.
+    ``parts`` is what each lane has collected before, and is returned with theirs. ``run`` emits the
+    body of ``loop``, once if it is None.
     """
     index, *carried = loop.body.params
     ty = LLVM_TYPES[scalar_type(index).name]
@@ -187,7 +201,7 @@ def emit_rest(
     e.bind(index, position if loop.step > 0 else e.op(f"add {ty} {further}, 1"))
     inside = Lanes(LOOP_LANES, loop.strides, mask=mask, are_iterations=True)
     with e.special_loops({}, {}), e.as_lanes(inside):
-        e.region(loop.body)
+        (run or partial(e.region, loop.body))()
         values = [
             e.op(f"select <{LOOP_LANES} x i1> {mask}, {type_of(e, v)} {new}, {type_of(e, v)} {old}")
             for v, new, old in zip(

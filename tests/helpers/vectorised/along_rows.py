@@ -30,6 +30,7 @@ from tests.helpers.vectorised.case import (
     Case,
 )
 
+F64 = kc.array1d[kc.float64]
 F16_2D, I8_2D, BOOL_2D = (kc.array(t, 2) for t in (kc.float16, kc.int8, bool))
 
 
@@ -187,6 +188,19 @@ def overwritten(at: I32, x: F64_2D, y: F64_2D):
             y[i, j] = 0.0
 
 
+@kc.kernel
+def triangular(w: F64_2D, x: F64_2D, y: F64):
+    """Threads share a matrix, whose cotangent a row of a thread adds to."""
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        found = x[i, k]
+        for j in range(k):
+            found += w[k, j] * x[i, j]
+        total += found * found
+    y[i] = total
+
+
 def adjoint(kernel: kc.Kernel, wrt: int | list[int], seed: int) -> Any:
     given = [wrt] if isinstance(wrt, int) else wrt
     return optimize(tidy(vjp(kernel.func, given, [seed]).func))
@@ -264,6 +278,14 @@ CASES = [
         ],
         TAIL | LOOP | BLOCKS,
         (*MASKED, *LOOPS),
+        ROWS,
+        variant="adjoint",
+    ),
+    Case(
+        adjoint(triangular, [0, 1], 2),
+        lambda n: [(columns(n), columns(n)), (n, columns(n)), (n,)] * 2,
+        ANY_STRIDES | TWO_LOOPS | BLOCKS,
+        MASKED,
         ROWS,
         variant="adjoint",
     ),
