@@ -112,7 +112,7 @@ def keep_for_block(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def add_to_register(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to elements that a register holds (``columns_of_rows.py``)."""
+    """Add to elements that a register holds (``simd/row_by_row.py``)."""
     dtype = array_type(eqn).dtype
     with e.at(e.gang):
         e.lane_sums[eqn] = summed(e, dtype, e.lane_sums[eqn], e.value(eqn.inputs[-1]))

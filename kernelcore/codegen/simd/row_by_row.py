@@ -13,7 +13,7 @@ one lane after the other, so that ``w[0:8]`` is loaded and stored once (docs/dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from kernelcore.base.dataclass import dataclass
@@ -34,7 +34,7 @@ from kernelcore.codegen.simd.loop_vectorize import (
 )
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.codegen.simd.partial_sums import total_of_parts
-from kernelcore.ir.core import Eqn, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Var
 from kernelcore.ir.op import AddForm, Op, OpKind
 from kernelcore.ir.walk import array_type, captured_vars, element_indices
 from kernelcore.language.types import Scalar
@@ -94,7 +94,7 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
     def row_after_row() -> list[str]:
         return _emit_rows(e, rows, [type_of(e, v) for v in carried], entries, along)
 
-    sums = _sums_over_rows(e, loop)
+    sums = _sums_over_rows(e, loop, set(captured_vars(eqn)))
     if not sums:
         return row_after_row()
 
@@ -108,21 +108,26 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
     return []
 
 
-def _sums_over_rows(e: Emitter, loop: IndependentLoop) -> list[Eqn]:
-    """The additions of ``loop`` to elements that all threads of the gang share.
+def _sums_over_rows(e: Emitter, loop: IndependentLoop, captured: Collection[Var]) -> list[Eqn]:
+    """The additions of ``loop``, which uses ``captured``, to elements that all threads share.
 
-    The element of an iteration can stay in a register until the last thread has added to it.
+    The element of an iteration can stay in a register until the last thread has added to it. Which
+    one it is must be known before the iteration.
     """
     if loop.collects:
         return []
     index = loop.body.params[0]
+
+    def is_known(a: Atom) -> bool:
+        return a is index or isinstance(a, Const) or (a in captured and e.is_uniform(a))
+
     return [
         eqn
         for eqn in loop.body.eqns
         if eqn.op.kind is OpKind.ATOMIC_ADD
         and form_of(eqn) is AddForm.SHARED
         and not is_narrow(array_type(eqn).dtype)
-        and all(a is index or e.is_uniform(a) for a in element_indices(eqn))
+        and all(map(is_known, element_indices(eqn)))
     ]
 
 
