@@ -58,7 +58,7 @@ class Op(OfKernel):
         # By framework, what takes the arguments of any call.
         self._forms: dict[str, Form] = {}
         # Whether torch.compile reads this code, which cannot follow native code.
-        self._is_capturing: Callable[[], bool] = _never
+        self._is_capturing: Callable[[], bool] = _torch_captures
         self._note_torch()
         self._token = str(id(self))
         _ops[self._token] = self
@@ -225,8 +225,10 @@ class Op(OfKernel):
             ) from None
 
 
-def _never() -> bool:
-    return False
+def _torch_captures() -> bool:
+    """Whether torch captures, for operators that have not seen it: it may be imported meanwhile."""
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    return compiler is not None and compiler.is_dynamo_compiling()
 
 
 _ops: WeakValueDictionary[str, Op] = WeakValueDictionary()

@@ -1,4 +1,4 @@
-"""Eager programs do not wait for the import of torch.compile."""
+"""Eager programs do not wait for the import of torch.compile, and torch may be imported late."""
 
 from __future__ import annotations
 
@@ -50,6 +50,43 @@ torch_op(square, "eager_imports::square")(x, torch.tensor(2.0)).sum().backward()
 assert x.grad.tolist() == [14.0, 24.0], x.grad
 print(sorted(m for m in sys.modules if m in ("torch._dynamo", "torch._inductor")))
 """
+
+LATE_IMPORT = """
+import numpy as np
+
+import kernelcore as kc
+
+
+@kc.op
+@kc.kernel
+def double(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+
+
+assert double(np.ones(2, np.float32)).tolist() == [2.0, 2.0]
+
+import torch
+
+compiled = torch.compile(double, backend="aot_eager", fullgraph=True)
+x = torch.ones(3, requires_grad=True)
+compiled(x).sum().backward()
+assert x.grad.tolist() == [2.0] * 3
+assert compiled(torch.arange(2.0)).tolist() == double(torch.arange(2.0)).tolist() == [0.0, 2.0]
+"""
+
+
+def test_operators_made_before_torch_is_imported_are_compiled(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(LATE_IMPORT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_eager_calls_and_their_derivatives_do_not_import_dynamo(tmp_path: Path) -> None:
