@@ -40,8 +40,8 @@ from kernelcore.ir.walk import array_type, captured_vars, element_indices
 from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 
-# Iterations whose elements stay in registers while the lanes add to them; as many as a row of
-# INDEPENDENT_LANES would take all of the sixteen registers of AVX2 for two arrays of float64.
+# Iterations whose elements stay in registers while the lanes add to them. INDEPENDENT_LANES would
+# take all sixteen registers of AVX2 for two arrays of float64.
 LANES_IN_REGISTERS = 16
 
 
@@ -121,13 +121,16 @@ def _sums_over_rows(e: Emitter, loop: IndependentLoop, captured: Collection[Var]
     def is_known(a: Atom) -> bool:
         return a is index or isinstance(a, Const) or (a in captured and e.is_uniform(a))
 
+    def is_row(indices: Sequence[Atom]) -> bool:
+        return any(a is index for a in indices) and all(map(is_known, indices))
+
     return [
         eqn
         for eqn in loop.body.eqns
         if eqn.op.kind is OpKind.ATOMIC_ADD
         and form_of(eqn) is AddForm.SHARED
         and not is_narrow(array_type(eqn).dtype)
-        and all(map(is_known, element_indices(eqn)))
+        and is_row(element_indices(eqn))
     ]
 
 
