@@ -8,6 +8,8 @@
 namespace kernelcore {
 namespace {
 
+constexpr size_t kMaxChunkCopyBytes = size_t{4} << 20;
+
 /// Grid points per value of the first index.
 int64_t points_per_row(const Grid& grid) {
   int64_t points = 1;
@@ -74,6 +76,13 @@ void with_type(DType dtype, Visit visit) {
 }
 
 }  // namespace
+
+std::optional<size_t> end_of_copy(const Accumulated& what, DType dtype, int64_t elements,
+                                  int64_t points, size_t bytes) {
+  size_t end = bytes + aligned(static_cast<size_t>(elements) * size_bytes(dtype));
+  bool pays = elements <= what.weight * points && end <= kMaxChunkCopyBytes;
+  return pays ? std::optional(end) : std::nullopt;
+}
 
 ArrayView reachable_part(const Accumulated& what, const ArrayView& view, const Grid& grid,
                          int64_t begin, int64_t end) {

@@ -1,6 +1,8 @@
 // Contiguous copies of parts of accumulated arrays, into which chunks or workers add.
 #pragma once
 
+#include <optional>
+
 #include "core/memory/array_view.h"
 #include "core/run/launch.h"
 
@@ -8,6 +10,16 @@ namespace kernelcore {
 
 // Clearing and merging one element of a copy costs a third of a scattered addition.
 inline constexpr int64_t kAdditionsPerCopiedElement = 8;
+
+/// `size_bytes` rounded up to cache lines.
+constexpr size_t aligned(size_t size_bytes) {
+  return (size_bytes + 63) / 64 * 64;
+}
+
+/// Where the copy ends that a chunk of `points` has of `elements` elements of `what`, behind
+/// `bytes` of others; none if it does not pay, or there would be too many bytes.
+std::optional<size_t> end_of_copy(const Accumulated& what, DType dtype, int64_t elements,
+                                  int64_t points, size_t bytes);
 
 /// The elements of `view`, the array of `what`, to which points [begin, end) of the grid may add.
 ArrayView reachable_part(const Accumulated& what, const ArrayView& view, const Grid& grid,

@@ -17,7 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxChunkCopyBytes = size_t{4} << 20;
 constexpr size_t kMaxWorkerCopyBytes = size_t{8} << 20;
 constexpr size_t kMaxPendingBytes = size_t{64} << 20;  // all pending chunks of a run
 constexpr int64_t kPointsPerWorkerElement = 2;
@@ -27,10 +26,6 @@ constexpr int64_t kPendingPerThread = 2;
 constexpr size_t kMaxSequenceBytes = size_t{64} << 20;  // the copies of all sequences of a run
 constexpr int64_t kMinChunksPerSequence = 4;
 constexpr int64_t kMaxCountedPoints = int64_t{1} << 40;
-
-constexpr size_t aligned(size_t size_bytes) {
-  return (size_bytes + 63) / 64 * 64;
-}
 
 int64_t since(Clock::time_point start) {
   auto passed = Clock::now() - start;
@@ -49,13 +44,6 @@ struct AccumulatingRun::PendingChunk : AddLog {
   bool are_clear = false;         // before the first chunk that adds to them
   std::atomic<int64_t> ready{0};  // one more than the index of the chunk that has run
 };
-
-std::optional<size_t> end_of_copy(const Accumulated& what, DType dtype, int64_t elements,
-                                  int64_t points, size_t bytes) {
-  size_t end = bytes + aligned(static_cast<size_t>(elements) * size_bytes(dtype));
-  bool pays = elements <= what.weight * points && end <= kMaxChunkCopyBytes;
-  return pays ? std::optional(end) : std::nullopt;
-}
 
 AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
                                  const Launch& launch, int64_t chunk)

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <memory>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include "core/accumulate/commit_sequences.h"
@@ -26,11 +25,6 @@ inline AlignedBytes allocate_aligned(size_t size_bytes) {
   return AlignedBytes(
       static_cast<std::byte*>(::operator new[](size_bytes, kCacheLine, std::nothrow)));
 }
-
-/// Where the copy ends that a chunk of `points` has of `elements` elements of `what`, behind
-/// `bytes` of others; none if it does not pay, or there would be too many bytes.
-std::optional<size_t> end_of_copy(const Accumulated& what, DType dtype, int64_t elements,
-                                  int64_t points, size_t bytes);
 
 /// A run whose chunks add to accumulated arrays.
 ///
