@@ -99,7 +99,7 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
 
     A gang adds the values of its lanes to one element as a tree, and then their total.
     """
-    add_shared(e, eqn, _ways(e, eqn))
+    add_shared(e, [eqn], _ways(e, eqn))
     return ["poison"]
 
 
@@ -127,17 +127,8 @@ class Ways:
     alone: Callable[[], object]
 
 
-def add_shared(e: Emitter, eqn: Eqn, addition: Ways) -> None:
-    """Make ``addition`` to the array of ``eqn`` in the way that the launch allows."""
-    is_shared = shared_flag(e, eqn)
-    if is_shared is None:
-        addition.alone()
-    else:
-        add_either_way(e, is_shared, addition)
-
-
-def add_unless_shared(e: Emitter, eqns: Sequence[Eqn], additions: Ways) -> None:
-    """Make all ``additions`` of ``eqns``, alone if other threads add to none of the arrays."""
+def add_shared(e: Emitter, eqns: Sequence[Eqn], additions: Ways) -> None:
+    """Make ``additions`` to the arrays of ``eqns`` in the way that the launch allows for all."""
     flags = [flag for flag in (shared_flag(e, eqn) for eqn in eqns) if flag is not None]
     if not flags:
         additions.alone()
@@ -273,7 +264,7 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             dtype = array_type(eqn).dtype
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
             total = _total(e, dtype, partial.sums)
-            add_shared(e, eqn, _ways_of_one(e, eqn, total))
+            add_shared(e, [eqn], _ways_of_one(e, eqn, total))
             e.jump_into(done)
 
 

@@ -124,4 +124,4 @@ def _emit_additions(e: Emitter, pack: Pack) -> None:
         with e.as_lanes(Lanes(len(values))), e.at(len(values)):
             add_alone(e, dtype, places[0], added)
 
-    add_shared(e, first, Ways(lambda: one_by_one("together"), alone))
+    add_shared(e, [first], Ways(lambda: one_by_one("together"), alone))

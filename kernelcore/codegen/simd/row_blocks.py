@@ -267,4 +267,4 @@ def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str
             passed += f", i{e.gang} {bits}"
         call(e, transfer_function(what, e.facts.attributes), passed)
 
-    add_shared(e, eqn, Ways(together, alone))
+    add_shared(e, [eqn], Ways(together, alone))

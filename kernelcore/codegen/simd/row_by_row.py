@@ -23,7 +23,7 @@ from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.analysis.independent_loops import INDEPENDENT_LANES, IndependentLoop
 from kernelcore.codegen.llvm.blocks import add_edges, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, Value, scalar_type
-from kernelcore.codegen.reduction.accumulate import Ways, add_unless_shared
+from kernelcore.codegen.reduction.accumulate import Ways, add_shared
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.loop_vectorize import (
     LOOP_LANES,
@@ -83,7 +83,6 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
 
     def along(lane: str, found: Sequence[str]) -> list[str]:
         totals = _emit_row(e, loop, count, bounds[0])
-        e.bind_all({v: value for v, (value, _) in own.items()})
         return [
             _with_total(e, op, v, (entry, old), total, lane)
             for op, v, entry, old, total in zip(
@@ -104,7 +103,7 @@ def emit_by_rows(e: Emitter, eqn: Eqn, loop: IndependentLoop) -> list[str]:
             left, position, _ = emit_iterations(e, loop, left, position, lanes, run)
         emit_rest(e, loop, left, position, [], run)
 
-    add_unless_shared(e, sums, Ways(row_after_row, in_registers))
+    add_shared(e, sums, Ways(row_after_row, in_registers))
     return []
 
 
@@ -149,7 +148,6 @@ def _add_over_rows(e: Emitter, loop: IndependentLoop, rows: _Rows, sums: Sequenc
         return added
 
     totals = _emit_rows(e, rows, types, before, along)
-    e.bind_all({v: value for v, (value, _) in rows.own.items()})
     for where, total in zip(sites, totals, strict=True):
         vector_access.store(e, where, total)
 
@@ -176,6 +174,7 @@ def _emit_rows(
         e.start_block(run)
     e.bind_all({v: _of_lane(e, rows.gang, v, lane, *value) for v, value in rows.own.items()})
     joined = along(lane, found)
+    e.bind_all({v: value for v, (value, _) in rows.own.items()})
     after = e.block
     e.jump_into(next_row)
     if rows.active is not None:
