@@ -75,8 +75,8 @@ REGISTERS_OF_ROW = 2
 # The most instructions of kernels that have tiles for rows of one register, too, which are one more
 # body, and the least lanes of such a register (docs/decisions/302).
 MOST_INSTRUCTIONS_OF_SHORT_TILES, LEAST_LANES = 16, 4
-# The most threads of a gang where rows have a middle (docs/decisions/290).
-LANES_WITH_MIDDLE = 16
+# The fewest threads of a gang of one register where rows have a middle (docs/decisions/200).
+LEAST_LANES_WITH_MIDDLE = 8
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
 REGISTERS_ALONE, FEW_REGISTERS_ALONE = 8, 4
 FLOAT_LANES_OF_MANY_REGISTERS, CARRIED_OF_FEW_REGISTERS = 16, 8
@@ -168,7 +168,7 @@ def best_gang(
         has_many = float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         return min(lanes * (REGISTERS_ALONE if has_many else FEW_REGISTERS_ALONE), MAX_LANES)
     if has_middle:
-        return min(2 * lanes, LANES_WITH_MIDDLE)
+        return max(lanes, LEAST_LANES_WITH_MIDDLE)
     if _mostly_adds_integers(eqns, strides, scattered):
         return min(lanes, MOST_INTEGERS_UNROLLED)
     few = 1 if may_be_short and float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2

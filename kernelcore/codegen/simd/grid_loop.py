@@ -137,34 +137,34 @@ def _emit_row(
 def _emit_with_middle(
     e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body, middle: Middle
 ) -> None:
-    """The gangs of a row between ``bounds``; ``body`` emits those that are not in the middle."""
+    """The gangs of a row between ``bounds``; ``body`` emits those that are not in the middle.
+
+    One block runs those before and those behind it.
+    """
+    first, last = bounds
     margin = middle.border * e.gang
-    low = e.op(f"add nuw nsw i64 {bounds[0]}, {margin}")
-    high = e.op(f"sub nsw i64 {bounds[1]}, {margin}")
-    before, try_low, try_high, found = (e.block, *map(e.label, ("begins", "ends", "middle")))
-    e.branch(e.op(f"icmp slt i64 {low}, {high}"), try_low, found)
+    low = e.op(f"add nuw nsw i64 {first}, {margin}")
+    high = e.op(f"sub nsw i64 {last}, {margin}")
+    before, try_low, try_high, border = (e.block, *map(e.label, ("begins", "ends", "border")))
+    e.branch(e.op(f"icmp slt i64 {low}, {high}"), try_low, border)
     e.start_block(try_low)
     begins, first_block = _at(e, outer, low, middle.begins), e.block
-    e.branch(begins, try_high, found)
+    e.branch(begins, try_high, border)
     e.start_block(try_high)
     ends = _at(e, outer, e.op(f"sub nsw i64 {high}, 1"), middle.ends)
-    size = e.op(f"select i1 {ends}, i64 {e.op(f'sub i64 {high}, {low}')}, i64 0")
-    block = e.block
-    e.jump_into(found)
-    count = e.phi("i64", ("0", before), ("0", first_block), (size, block))
-
-    def either() -> None:
-        inside, border, done = e.label("inside"), e.label("border"), e.label("gang_end")
-        behind = e.op(f"sub i64 {e.wide_indices[e.point[-1]]}, {low}")
-        e.branch(e.op(f"icmp ult i64 {behind}, {count}"), inside, border)
-        e.start_block(inside)
-        middle.body()
-        e.jump(done)
-        e.start_block(border)
-        body()
-        e.jump_into(done)
-
-    emit_gangs(e, outer, bounds[0], bounds[1], either)
+    end_of_border = e.op(f"select i1 {ends}, i64 {low}, i64 {last}")
+    block, inside, done = e.block, e.label("inside"), e.label("gangs_done")
+    e.jump_into(border)
+    run_first = e.phi("i64", (first, before), (first, first_block), (first, block))
+    run_last = e.phi("i64", (last, before), (last, first_block), (end_of_border, block))
+    emit_gangs(e, outer, run_first, run_last, body)
+    e.branch(e.op(f"icmp eq i64 {run_last}, {last}"), done, inside)
+    e.start_block(inside)
+    emit_gangs(e, outer, low, high, middle.body)
+    e.add_edge(run_first, high, e.block)
+    e.add_edge(run_last, last, e.block)
+    e.jump(border)
+    e.start_block(done)
 
 
 def _at(e: Emitter, outer: Sequence[str], position: str, condition: Callable[[], str]) -> str:

@@ -227,14 +227,26 @@ def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
 
 
 @kc.kernel
-def wrapped(x: kc.array2d[kc.float64], y: kc.array2d[kc.float64]):
+def wrapped(x: F32_2D, y: F32_2D):
     i, j = kc.tid()
     y[i, j] = x[i, (j + 1) % x.shape[1]] - x[i, j]
 
 
-def test_gangs_of_rows_with_a_middle_have_few_threads() -> None:
-    func = optimize(wrapped.func)
-    for features, lanes in (("+avx", 8), ("+avx,+avx512f,+avx512bw", 16)):
+@kc.kernel
+def wrapped_float64(x: kc.array2d[kc.float64], y: kc.array2d[kc.float64]):
+    i, j = kc.tid()
+    y[i, j] = x[i, (j + 1) % x.shape[1]] - x[i, j]
+
+
+def test_gangs_of_rows_with_a_middle_fill_a_register_or_have_eight_threads() -> None:
+    for kernel, features, lanes in (
+        (wrapped, "", 8),
+        (wrapped, "+avx", 8),
+        (wrapped, "+avx,+avx512f,+avx512bw", 16),
+        (wrapped_float64, "+avx", 8),
+        (wrapped_float64, "+avx,+avx512f,+avx512bw", 8),
+    ):
+        func = optimize(kernel.func)
         assert choose_strategy(func, replace(host(), features=features)).gang == lanes
 
 
