@@ -229,6 +229,16 @@ FITS = (
         mp.cbrt,
     ),
     Fit(
+        "TANH",
+        "tanh(x) = x + x * z * p(z), z = x**2, abs(x) <= 1",
+        of_square(mp.tanh, mp.mpf(-1) / 3),
+        0,
+        mp.mpf("1.0001"),
+        6,
+        14,
+        lambda z: z,
+    ),
+    Fit(
         "ERF",
         "erf(x) = x + x * p(x**2), abs(x) <= 1",
         ratio(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),

@@ -74,11 +74,7 @@ def exponential(x: Value) -> tuple[Pair, Value]:
 
     The pair is good to about 4 more bits than its first half.
     """
-    return exponential_within(within_range(x, 1.0))
-
-
-def exponential_within(x: Value) -> tuple[Pair, Value]:
-    """``exponential`` where the result is neither 0 nor infinite."""
+    x = within_range(x, 1.0)
     n, count = rounded_product(x, 1 / _LN2)
     high, low = format_of(x).ln2
     start = n.times_plus(-high, x)

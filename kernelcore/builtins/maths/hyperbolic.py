@@ -1,15 +1,20 @@
-"""sinh, cosh and tanh: of exp and its inverse, both with more bits than the result."""
+"""sinh and cosh: of exp and its inverse, both with more bits than the result. tanh: a polynomial
+around 0, and 1 minus a quotient of exp beyond.
+"""
 
 from __future__ import annotations
 
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, moderate_quotient, two_sum
-from kernelcore.builtins.maths.exponential import (
-    exponential,
-    exponential_within,
-    small_power_of_two,
+from kernelcore.builtins.maths.coefficients import TANH
+from kernelcore.builtins.maths.compensated import (
+    Pair,
+    fast_two_sum,
+    moderate_quotient,
+    polynomial,
+    two_sum,
 )
-from kernelcore.builtins.maths.formats import copy_sign, format_of, power_of_two, scaled
+from kernelcore.builtins.maths.exponential import exp_within, exponential, small_power_of_two
+from kernelcore.builtins.maths.formats import copy_sign, format_of, scaled
 
 
 def sinh(x: Value) -> Value:
@@ -29,17 +34,16 @@ def cosh(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """Hyperbolic tangent: within 1.5 ulp."""
-    format_ = format_of(x)
     size = abs(x)
+    square = size * size
+    small = (size * square).times_plus(polynomial(square, TANH[x.type]), size)
     # Beyond, the result is 1 in every bit.
-    held = (size > format_.digits / 2).where(float(format_.digits), size + size)
-    power, count = exponential_within(held)
-    inverse = power_of_two(-count, format_)
-    above, below = two_sum(power.high, -inverse), two_sum(power.high, inverse)
-    result = moderate_quotient(
-        fast_two_sum(above.high, above.low + power.low), Pair(below.high, below.low + power.low)
-    )
-    return copy_sign(result.rounded(), x)
+    most = 0.4 * format_of(x).digits
+    held = (size > most).where(most, size)
+    power = exp_within(held * -2.0)
+    # At most 0.24 is taken from 1, so its own last two bits do not matter.
+    large = 1.0 - (power + power).over(power + 1.0)
+    return copy_sign((size < 1.0).where(small, large), x)
 
 
 def _powers(x: Value) -> tuple[Pair, Pair, Value]:
