@@ -19,7 +19,8 @@ from kernelcore.passes.autodiff import saved_results
 def saving(op: Operation, wrt: Sequence[int]) -> Operation | None:
     """``op`` with more visible results, by which its adjoint is cheaper; None if there are none.
 
-    They are what threads have at the end of loops that the adjoint for ``wrt`` would run again.
+    They are what threads have at the end of loops that the adjoint for ``wrt`` would run again, or
+    functions of that.
 
     Raises:
         KernelGradError: The kernel has no exact derivative.
@@ -42,7 +43,19 @@ def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -
 
 
 def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
-    func = saved_results.with_saved(op.func, len(op.grid))
+    rank = len(op.grid)
+    results = saved_results.with_saved(op.func, rank)
+    made = _with_needed(op, results, wrt)
+    functions = saved_results.with_saved(op.func, rank, has_functions=True)
+    if made is None or len(functions.params) == len(results.params):
+        return made
+    other = _with_needed(op, functions, wrt)
+    # Functions of results are saved in place of them, not beside them.
+    return made if other is None or other.visible > made.visible else other
+
+
+def _with_needed(op: Operation, func: Func, wrt: tuple[int, ...]) -> Operation | None:
+    """``op`` with those further parameters of ``func`` that the adjoint for ``wrt`` uses."""
     own, first = len(op.func.params), len(op.operands)
     seeds = [j for j, r in enumerate(op.outputs) if r.type.dtype.is_float]
     # Without a result that the adjoint does not use, it may have to run a loop that it was spared.

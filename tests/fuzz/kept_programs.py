@@ -13,6 +13,8 @@ RANGES = ("n", "n", "0, n", "n - 1, -1, -1")
 COSTLY = ("kc.exp(v - t)", "kc.sin(v) * w", "kc.exp(v * w)", "kc.log(v * v + w * w)", "kc.tanh(v)")
 CHEAP = ("v - t", "v * w", "w")
 STEPS = ("s{at} += {v}", "s{at} -= {v}", "s{at} = kc.max(s{at}, {v})")
+# Of what a thread has in the end.
+ENDS = ("{s}", "{s}", "kc.tanh({s})", "{one} / ({one} + kc.exp(-{s}))", "kc.sin({s}) * {s}")
 STORES = ("{v}", "{v} / t", "{y} + {v} * v", "{v} - {y}")
 
 
@@ -39,7 +41,9 @@ class KeepingProgram:
         lines += [f"    {name} = kc.{dtype}(0.5)" for name, dtype in self.sums.items()]
         for number in range(self.rng.randint(2, 4)):
             lines += self._loop(f"k{number}")
-        lines += [f"    of_{name}[{self.place}] = {name}" for name in self.sums]
+        for name, dtype in self.sums.items():
+            end = self.rng.choice(ENDS).format(s=name, one=f"kc.{dtype}(1.0)")
+            lines.append(f"    of_{name}[{self.place}] = {end}")
         arrays = {**self.inputs, **self.outputs}
         params = [f"{n}: kc.array(kc.{t}, {self.rank + 1})" for n, t in arrays.items()]
         params += [f"of_{n}: kc.array(kc.{t}, {self.rank})" for n, t in self.sums.items()]

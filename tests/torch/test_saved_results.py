@@ -53,6 +53,59 @@ def leaves(*shape: int) -> list[torch.Tensor]:
     return [m.requires_grad_() for m in made]
 
 
+@kc.kernel
+def activated(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k]
+    y[i] = kc.tanh(total)
+
+
+@kc.kernel
+def waves(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k]
+    y[i] = kc.sin(total)
+
+
+@kc.kernel
+def gates(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k]
+    y[i] = kc.float64(1.0) / (kc.float64(1.0) + kc.exp(-total))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "saved", "by_torch"),
+    [
+        (activated, torch.tanh, torch.tanh),
+        (waves, lambda total: total, torch.sin),
+        # Its adjoint needs two of the functions, so it gets the one total.
+        (gates, lambda total: total, torch.sigmoid),
+    ],
+)
+def test_what_an_activation_needs_is_saved(
+    kernel: kc.Kernel,
+    saved: Callable[[torch.Tensor], torch.Tensor],
+    by_torch: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    layer = torch_op(
+        kernel, outputs=["y"], launch_dims=("w.shape[0]",), output_dims={"y": "w.shape[0]"}
+    )
+    w, x = leaves(5, 40)
+    y = layer(w, x)
+    total = w @ x
+    torch.testing.assert_close(y.grad_fn.saved_tensors[2], saved(total).detach())
+    ct = torch.arange(1.0, 6.0, dtype=F64)
+    found = torch.autograd.grad(y, (w, x), ct)
+    torch.testing.assert_close(found, torch.autograd.grad(by_torch(total), (w, x), ct))
+
+
 def test_saved_results_have_the_shape_of_the_launch() -> None:
     y, _ = op(*leaves(5, 40))
     assert [t.shape for t in y.grad_fn.saved_tensors] == [(5, 40), (40,), (5,), (5,)]

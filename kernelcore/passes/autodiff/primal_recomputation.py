@@ -1,10 +1,10 @@
 """Primal recomputation: values of the primal where the reverse sweep needs them.
 
-The adjoint runs the primal first, so values outside of loops and branches are in scope; a loop
-whose results the primal has saved is replaced by loads. Inside, a value is recomputed from
-available ones. Where that is impossible (carried by a loop, loaded from an array that the kernel
-writes, result of a loop), the forward sweep pushes it on a stack of its own, and the reverse sweep,
-which runs the iterations backwards, pops it.
+The adjoint runs the primal first, so values outside of loops and branches are in scope; what the
+primal has saved, such as the results of a loop, is replaced by loads. Inside, a value is recomputed
+from available ones. Where that is impossible (carried by a loop, loaded from an array that the
+kernel writes, result of a loop), the forward sweep pushes it on a stack of its own, and the reverse
+sweep, which runs the iterations backwards, pops it.
 """
 
 from __future__ import annotations
@@ -173,11 +173,11 @@ class PrimalValues:
         return eqns
 
     def _is_saved(self, eqn: Eqn) -> bool:
-        """Whether ``eqn`` is a loop whose results are saved, and nothing else of it is needed."""
-        if not self.saved or eqn.op.kind is not OpKind.FOR:
+        """Whether the results of ``eqn`` are saved, and nothing else of it is needed."""
+        if not self.saved or not eqn.outputs or not all(v in self.saved for v in eqn.outputs):
             return False
-        if not all(v in self.saved for v in eqn.outputs):
-            return False
+        if eqn.op.kind is not OpKind.FOR:
+            return True
         # What searches for an extremum compares with it what the adjoint computes: a sum that this
         # adds up again, in another order, would give other bits.
         scalars = [v for v in captured_vars(eqn) if isinstance(v.type, Scalar)]
