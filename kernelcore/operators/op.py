@@ -196,8 +196,7 @@ class Op(OfKernel):
 
     def _note_torch(self) -> None:
         """Ask torch whether it captures, if it is imported."""
-        torch = sys.modules.get("torch")
-        compiler = getattr(torch, "compiler", None)
+        compiler = _torch_compiler()
         if compiler is not None:
             # Outside of torch.compile it returns False, and costs a third of `is_compiling`.
             self._is_capturing = compiler.is_dynamo_compiling
@@ -225,9 +224,13 @@ class Op(OfKernel):
             ) from None
 
 
+def _torch_compiler() -> Any | None:
+    return getattr(sys.modules.get("torch"), "compiler", None)
+
+
 def _torch_captures() -> bool:
     """Whether torch captures, for operators that have not seen it: it may be imported meanwhile."""
-    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    compiler = _torch_compiler()
     return compiler is not None and compiler.is_dynamo_compiling()
 
 
