@@ -67,7 +67,8 @@ class _Printer:
 
     def func(self, func: Func) -> str:
         name = func.name if self.named else "kernel"
-        mode = " flush_denormals" if func.flush_denormals else ""
+        modes = ("flush_denormals", "keeps_order")
+        mode = "".join(f" {name}" for name in modes if getattr(func, name))
         self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank}{mode} {{")
         self.body(func.body, 1)
         self.lines.append("}")

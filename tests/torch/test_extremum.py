@@ -192,3 +192,36 @@ def test_gradcheck_and_tape_of_two_launches() -> None:
 @pytest.mark.parametrize("stage", ["jvp", "vjp"])
 def test_inspection_shows_differentiated_parameters(stage: str) -> None:
     assert "m_tie_weight" in waves.inspect(stage)
+
+
+@kc.kernel
+def largest_sums(w: kc.array2d(kc.float64), x: F64, m: F64):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k]
+    kc.atomic_max(m, i // 4, kc.tanh(total))
+
+
+@pytest.mark.parametrize("rows", [8, 36])
+def test_who_attains_it_is_known_where_values_are_sums(rows: int) -> None:
+    """Kernels without atomic operations may add up such rows in another order."""
+    rng = np.random.default_rng(rows)
+    weights, x = 0.1 * rng.standard_normal((rows, 70)), rng.standard_normal(70)
+    given = [torch.tensor(weights, requires_grad=True), torch.tensor(x)]
+    op = torch_op(
+        largest_sums, outputs=["m"], launch_dims=("w.shape[0]",), output_dims=(rows // 4,)
+    )
+    found = op(*given)
+    values = torch.tanh(given[0] @ given[1]).reshape(-1, 4).amax(1).clamp(min=0.0)
+    ct = torch.arange(1.0, rows // 4 + 1.0, dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(values, given[:1], ct)
+    torch.testing.assert_close(torch.autograd.grad(found, given[:1], ct)[0], wanted)
+
+    w, m = kc.array(weights, requires_grad=True), kc.zeros(rows // 4, dtype=kc.float64)
+    m.requires_grad = True
+    with kc.Tape() as tape:
+        kc.launch(largest_sums, rows, [w, kc.array(x)], [m])
+    tape.backward(grads={m: ct.numpy()})
+    assert w.grad is not None
+    np.testing.assert_allclose(w.grad.numpy(), wanted.numpy(), rtol=1e-12, atol=1e-12)

@@ -155,8 +155,11 @@ def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
 
     The order of a sum must not depend on the strategy, so ``func`` alone decides.
     """
-    if not has_vector_form(func):
-        return {}
+    return _with_parts(func) if has_vector_form(func) else {}
+
+
+def _with_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
+    """The loops whose sums have parts if ``func`` runs in gangs."""
     rows = [(eqn, loop.by_rows) for eqn, loop in blocked_loops(func, lane_strides(func)).items()]
     return {eqn: loop for eqn, loop in rows if loop is not None and loop.adds}
 
@@ -175,8 +178,10 @@ def panel_rows(func: Func) -> int:
 
 
 def has_vector_form(func: Func) -> bool:
-    """Whether every operation of ``func`` can run for a gang of threads."""
-    return next(scalar_only(func), None) is None
+    """Whether every operation of ``func`` can run for a gang of threads, in the order it keeps."""
+    if next(scalar_only(func), None) is not None:
+        return False
+    return not (func.keeps_order and _with_parts(func))
 
 
 def scalar_only(func: Func) -> Iterator[Eqn]:

@@ -144,4 +144,7 @@ def _with_params(func: Func, suffix: str, params: Sequence[Var], body: Region) -
     """The kernel ``body``, with ``params`` after those of ``func``."""
     whole = Region((*func.params, *params), body.eqns)
     locs = tuple(func.param_loc(i) for i in range(len(func.params)))
-    return replace(func, name=f"{func.name}_{suffix}", body=whole, param_locs=locs)
+    # A value equals the final one only if it is added up as in ``func``, whose atomic operations
+    # make it scalar code.
+    name = f"{func.name}_{suffix}"
+    return replace(func, name=name, body=whole, param_locs=locs, keeps_order=True)
