@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from kernelcore.base.dataclass import replace
 from kernelcore.compiler.launch_descriptor import Binding, Role
-from kernelcore.ir.core import Func
+from kernelcore.ir.core import Func, Var
+from kernelcore.ir.op import LOOPS
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType
 from kernelcore.operators.derive import Assembly, DerivedOperation
@@ -43,31 +45,42 @@ def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -
 
 
 def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
-    rank = len(op.grid)
-    results = saved_results.with_saved(op.func, rank)
-    made = _with_needed(op, results, wrt)
-    functions = saved_results.with_saved(op.func, rank, has_functions=True)
-    if made is None or len(functions.params) == len(results.params):
-        return made
-    other = _with_needed(op, functions, wrt)
-    # Functions of results are saved in place of them, not beside them.
-    return made if other is None or other.visible > made.visible else other
-
-
-def _with_needed(op: Operation, func: Func, wrt: tuple[int, ...]) -> Operation | None:
-    """``op`` with those further parameters of ``func`` that the adjoint for ``wrt`` uses."""
-    own, first = len(op.func.params), len(op.operands)
-    seeds = [j for j, r in enumerate(op.outputs) if r.type.dtype.is_float]
+    values, made = saved_results.results_of_loops(op.func), None
     # Without a result that the adjoint does not use, it may have to run a loop that it was spared.
-    while len(func.params) > own:
-        made = _with_results(op, func)
-        adjoint = _vjp_of_saved(op, made, wrt, seeds).operation
-        saved = range(made.visible - op.visible)
-        unused = [i for i in saved if adjoint.param_of_operand(first + i) is None]
-        if not unused:
-            return made
-        func = saved_results.without_saved(func, [own + i for i in unused])
-    return None
+    while values:
+        made = _Saving(op, values, wrt)
+        if made.used == values:
+            break
+        values = made.used
+    if made is None or not values:
+        return None
+    for result, function in saved_results.functions_of(op.func, values).items():
+        other = _Saving(op, [function if v is result else v for v in made.used], wrt)
+        # An adjoint that needs the result itself runs the loop again.
+        if other.loops == made.loops:
+            made = other
+    return made.operation
+
+
+class _Saving:
+    """An operation that saves values for its adjoint.
+
+    Attributes:
+        operation: It.
+        used: The values that the adjoint loads.
+        loops: How many loops the adjoint runs.
+    """
+
+    def __init__(self, op: Operation, values: Sequence[Var], wrt: tuple[int, ...]) -> None:
+        func = saved_results.with_saved(op.func, len(op.grid), values)
+        self.operation = _with_results(op, func)
+        seeds = [j for j, r in enumerate(op.outputs) if r.type.dtype.is_float]
+        adjoint = _vjp_of_saved(op, self.operation, wrt, seeds).operation
+        first = len(op.operands)
+        self.used = [
+            v for i, v in enumerate(values) if adjoint.param_of_operand(first + i) is not None
+        ]
+        self.loops = sum(eqn.op.kind in LOOPS for eqn in walk_eqns(adjoint.func.body))
 
 
 def _vjp_of_saved(

@@ -37,11 +37,11 @@ def tanh(x: Value) -> Value:
     size = abs(x)
     square = size * size
     small = (size * square).times_plus(polynomial(square, TANH[x.type]), size)
-    # Beyond, the result is 1 in every bit.
+    # Beyond, the result is 1 in every bit: exp(-0.8 * digits) is below 2**-(digits + 3).
     most = 0.4 * format_of(x).digits
     held = (size > most).where(most, size)
     power = exp_within(held * -2.0)
-    # At most 0.24 is taken from 1, so its own last two bits do not matter.
+    # At most 0.24 is taken from 1, so the last two bits of the quotient do not matter.
     large = 1.0 - (power + power).over(power + 1.0)
     return copy_sign((size < 1.0).where(small, large), x)
 

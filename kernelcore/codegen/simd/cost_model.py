@@ -75,7 +75,7 @@ REGISTERS_OF_ROW = 2
 # The most instructions of kernels that have tiles for rows of one register, too, which are one more
 # body, and the least lanes of such a register (docs/decisions/302).
 MOST_INSTRUCTIONS_OF_SHORT_TILES, LEAST_LANES = 16, 4
-# The fewest threads of a gang of one register where rows have a middle (docs/decisions/200).
+# Where rows have a middle, gangs fill one register, or have this many threads (docs/decisions/200).
 LEAST_LANES_WITH_MIDDLE = 8
 # Registers per value of rows that are no tile, where there are 32 and where there are 16.
 REGISTERS_ALONE, FEW_REGISTERS_ALONE = 8, 4

@@ -139,7 +139,9 @@ def _emit_with_middle(
 ) -> None:
     """The gangs of a row between ``bounds``; ``body`` emits those that are not in the middle.
 
-    One block runs those before and those behind it.
+    The loop behind ``border`` runs the gangs before the middle, then, after the loop of the middle,
+    those behind it; in a row without a middle it runs all at once. ``high``, where the second run
+    begins, is before ``last``, so that only the last run ends there.
     """
     first, last = bounds
     margin = middle.border * e.gang

@@ -177,6 +177,7 @@ class PrimalValues:
         if not self.saved or not eqn.outputs or not all(v in self.saved for v in eqn.outputs):
             return False
         if eqn.op.kind is not OpKind.FOR:
+            # It is outside of loops, where nothing is recorded.
             return True
         # What searches for an extremum compares with it what the adjoint computes: a sum that this
         # adds up again, in another order, would give other bits.
