@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -53,57 +54,65 @@ def leaves(*shape: int) -> list[torch.Tensor]:
     return [m.requires_grad_() for m in made]
 
 
-@kc.kernel
-def activated(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
-    i = kc.tid()
-    total = kc.float64(0.0)
-    for k in range(x.shape[0]):
-        total += w[i, k] * x[k]
-    y[i] = kc.tanh(total)
+@kc.func
+def logistic(x: kc.float64):
+    return kc.float64(1.0) / (kc.float64(1.0) + kc.exp(-x))
 
 
-@kc.kernel
-def waves(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
-    i = kc.tid()
-    total = kc.float64(0.0)
-    for k in range(x.shape[0]):
-        total += w[i, k] * x[k]
-    y[i] = kc.sin(total)
+def layer(activation: Any) -> kc.Kernel:
+    @kc.kernel
+    def kernel(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
+        i = kc.tid()
+        total = kc.float64(0.0)
+        for k in range(x.shape[0]):
+            total += w[i, k] * x[k]
+        y[i] = activation(total)
 
-
-@kc.kernel
-def gates(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
-    i = kc.tid()
-    total = kc.float64(0.0)
-    for k in range(x.shape[0]):
-        total += w[i, k] * x[k]
-    y[i] = kc.float64(1.0) / (kc.float64(1.0) + kc.exp(-total))
+    return kernel
 
 
 @pytest.mark.parametrize(
-    ("kernel", "saved", "by_torch"),
+    ("activation", "saved", "by_torch"),
     [
-        (activated, torch.tanh, torch.tanh),
-        (waves, lambda total: total, torch.sin),
+        (kc.tanh, torch.tanh, torch.tanh),
+        (kc.sin, torch.clone, torch.sin),
         # Its adjoint needs two of the functions, so it gets the one total.
-        (gates, lambda total: total, torch.sigmoid),
+        (logistic, torch.clone, torch.sigmoid),
     ],
 )
 def test_what_an_activation_needs_is_saved(
-    kernel: kc.Kernel,
+    activation: Any,
     saved: Callable[[torch.Tensor], torch.Tensor],
     by_torch: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
-    layer = torch_op(
-        kernel, outputs=["y"], launch_dims=("w.shape[0]",), output_dims={"y": "w.shape[0]"}
-    )
+    rows = ("w.shape[0]",)
+    op = torch_op(layer(activation), outputs=["y"], launch_dims=rows, output_dims={"y": rows})
     w, x = leaves(5, 40)
-    y = layer(w, x)
-    total = w @ x
+    y, total = op(w, x), w @ x
     torch.testing.assert_close(y.grad_fn.saved_tensors[2], saved(total).detach())
     ct = torch.arange(1.0, 6.0, dtype=F64)
     found = torch.autograd.grad(y, (w, x), ct)
     torch.testing.assert_close(found, torch.autograd.grad(by_torch(total), (w, x), ct))
+
+
+@kc.kernel
+def two_sums(w: kc.array2d(kc.float64), x: kc.array(kc.float64), y: kc.array(kc.float64)):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    other = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k]
+        other += w[i, k] * w[i, k]
+    y[i] = kc.tanh(total) * other
+
+
+def test_loops_with_two_results_save_both() -> None:
+    rows = ("w.shape[0]",)
+    op = torch_op(two_sums, outputs=["y"], launch_dims=rows, output_dims={"y": rows})
+    w, x = leaves(5, 40)
+    y = op(w, x)
+    for found, wanted in zip(y.grad_fn.saved_tensors[2:], (w @ x, (w * w).sum(1)), strict=True):
+        torch.testing.assert_close(found, wanted.detach())
 
 
 def test_saved_results_have_the_shape_of_the_launch() -> None:
