@@ -84,8 +84,8 @@ class Func:
     ``grid_rank`` is the number of launch dimensions; 0 for a function, and for a kernel that
     never asks for its index. ``param_locs`` runs along ``params``; entries may be None. Arithmetic
     of a kernel with ``flush_denormals`` takes subnormal numbers for zeros, and makes zeros of them.
-    A kernel with ``keeps_order`` adds up in the order of the program, so that its sums have the
-    bits that they have in another kernel of scalar code.
+    A kernel with ``keeps_bits`` is derived from one of scalar code and computes the same values bit
+    by bit: it adds up in the order of the program, and rounds products before it adds them.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Func:
     loc: SrcLoc | None = None
     param_locs: tuple[SrcLoc | None, ...] = ()
     flush_denormals: bool = False
-    keeps_order: bool = False
+    keeps_bits: bool = False
 
     @property
     def params(self) -> tuple[Var, ...]:

@@ -67,7 +67,7 @@ class _Printer:
 
     def func(self, func: Func) -> str:
         name = func.name if self.named else "kernel"
-        modes = ("flush_denormals", "keeps_order")
+        modes = ("flush_denormals", "keeps_bits")
         mode = "".join(f" {name}" for name in modes if getattr(func, name))
         self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank}{mode} {{")
         self.body(func.body, 1)

@@ -46,7 +46,8 @@ def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -
 
 def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
     values, made = saved_results.results_of_loops(op.func), None
-    # Without a result that the adjoint does not use, it may have to run a loop that it was spared.
+    # A loop is spared if all its results are saved: without one that the adjoint does not use, the
+    # adjoint may have to run the loop, and use other results less.
     while values:
         made = _Saving(op, values, wrt)
         if made.used == values:
@@ -66,7 +67,7 @@ class _Saving:
     """An operation that saves values for its adjoint.
 
     Attributes:
-        operation: It.
+        operation: It, with the values as further results.
         used: The values that the adjoint loads.
         loops: How many loops the adjoint runs.
     """

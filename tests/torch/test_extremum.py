@@ -203,6 +203,27 @@ def largest_sums(w: kc.array2d(kc.float64), x: F64, m: F64):
     kc.atomic_max(m, i // 4, kc.tanh(total))
 
 
+@kc.kernel
+def largest_of_product(w: kc.array2d(kc.float64), x: kc.array2d(kc.float64), m: F64):
+    i, j = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[0]):
+        total += w[i, k] * x[k, j]
+    kc.atomic_max(m, i, total)
+
+
+@pytest.mark.parametrize("extent", [5, 20])
+def test_who_attains_it_is_known_where_values_are_products(extent: int) -> None:
+    """Kernels without atomic operations may round a product and its sum once."""
+    rng = np.random.default_rng(extent)
+    w, x = (torch.tensor(rng.standard_normal(s)) for s in ((8, extent), (extent, 9)))
+    w.requires_grad_()
+    op = torch_op(largest_of_product, in_out="m", launch_dims=("w.shape[0]", "x.shape[1]"))
+    (found,) = torch.autograd.grad(op(w, x, torch.full((8,), -1e9, dtype=w.dtype)).sum(), [w])
+    (wanted,) = torch.autograd.grad((w @ x).amax(1).sum(), [w])
+    torch.testing.assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("rows", [8, 36])
 def test_who_attains_it_is_known_where_values_are_sums(rows: int) -> None:
     """Kernels without atomic operations may add up such rows in another order."""

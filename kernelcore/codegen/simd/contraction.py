@@ -32,7 +32,7 @@ def contract_sums(func: Func) -> Func:
     Bits must not depend on how a kernel runs. So what ``func`` computes decides alone, neither its
     plan nor whether its small rows are elements, on processors that have the instruction.
     """
-    if func.rank < 2 or not native.has_fma:
+    if func.rank < 2 or func.keeps_bits or not native.has_fma:
         return func
     sums: dict[Eqn, Eqn] = {}
     for loop in innermost_loops(list(walk_eqns(func.body))):

@@ -155,10 +155,10 @@ def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
 
     The order of a sum must not depend on the strategy, so ``func`` alone decides.
     """
-    return _with_parts(func) if has_vector_form(func) else {}
+    return _in_parts_of_gangs(func) if has_vector_form(func) else {}
 
 
-def _with_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
+def _in_parts_of_gangs(func: Func) -> Mapping[Eqn, IndependentLoop]:
     """The loops whose sums have parts if ``func`` runs in gangs."""
     rows = [(eqn, loop.by_rows) for eqn, loop in blocked_loops(func, lane_strides(func)).items()]
     return {eqn: loop for eqn, loop in rows if loop is not None and loop.adds}
@@ -178,10 +178,10 @@ def panel_rows(func: Func) -> int:
 
 
 def has_vector_form(func: Func) -> bool:
-    """Whether every operation of ``func`` can run for a gang of threads, in the order it keeps."""
+    """Whether every operation of ``func`` can run for a gang of threads, with the bits it keeps."""
     if next(scalar_only(func), None) is not None:
         return False
-    return not (func.keeps_order and _with_parts(func))
+    return not (func.keeps_bits and _in_parts_of_gangs(func))
 
 
 def scalar_only(func: Func) -> Iterator[Eqn]:

@@ -147,4 +147,4 @@ def _with_params(func: Func, suffix: str, params: Sequence[Var], body: Region) -
     # A value equals the final one only if it is added up as in ``func``, whose atomic operations
     # make it scalar code.
     name = f"{func.name}_{suffix}"
-    return replace(func, name=name, body=whole, param_locs=locs, keeps_order=True)
+    return replace(func, name=name, body=whole, param_locs=locs, keeps_bits=True)
