@@ -167,10 +167,10 @@ def test_saved_results_of_loops_are_on_the_device(torch: FakeTorch) -> None:
     y = forward(node, x)
     wanted = np.sqrt((rows * rows).sum(1))
     np.testing.assert_allclose(y.numpy(wanted), wanted, rtol=1e-6)
-    kept, total = node.to_save  # pyright: ignore[reportAttributeAccessIssue]
+    kept, root = node.to_save  # pyright: ignore[reportAttributeAccessIssue]
     assert kept is x
-    np.testing.assert_allclose(total.numpy(wanted), wanted * wanted, rtol=1e-6)
-    node.saved_tensors = (kept, total)  # pyright: ignore[reportAttributeAccessIssue]
+    np.testing.assert_allclose(root.numpy(wanted), wanted, rtol=1e-6)
+    node.saved_tensors = (kept, root)  # pyright: ignore[reportAttributeAccessIssue]
     backward: Any = native.backward(Node)
     torch.set_gradients(False)
     (found,) = backward.__get__(node)(FakeTensor.of(np.ones(5)))

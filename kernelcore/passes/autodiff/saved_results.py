@@ -57,10 +57,11 @@ def with_saved(func: Func, rank: int, values: Sequence[Var]) -> Func:
         rank: The dimensions of its launch.
         values: Vars outside of loops and branches.
     """
+    names = {v: v.name or eqn.op.name for eqn in func.body.eqns for v in eqn.outputs}
     arrays: dict[Var, Var] = {}
     for value in values:
         assert isinstance(value.type, Scalar)
-        arrays[value] = Var(ArrayType(value.type, rank), f"saved_{value.name}")
+        arrays[value] = Var(ArrayType(value.type, rank), f"saved_{names[value]}")
     builder = Builder()
     eqns: list[Eqn] = []
     with builder.into(eqns):
