@@ -44,7 +44,7 @@ MAX_EQNS_OF_ONE_ORDER = 600
 NARROW_GANG = 16
 # Threads with at most as many instructions besides their loops go along long rows one by one
 # (docs/decisions/258).
-MOST_INSTRUCTIONS_OF_ONE = 48
+MOST_INSTRUCTIONS_OF_ONE = 47
 # Rows shorter than this many gangs are collapsed.
 MANY_GANGS = 16
 # With code for the middle of rows, that is so for rows that have none.

@@ -49,8 +49,24 @@ def with_much_else(x: kc.array2d[float], y: kc.array[float]):
     y[i] = kc.sin(total) + kc.cos(total) + kc.tanh(total) + kc.exp(total)
 
 
+@kc.kernel
+def with_activation(x: kc.array2d[float], y: kc.array[float]):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    y[i] = kc.tanh(total)
+
+
 @pytest.mark.parametrize(
-    ("kernel", "lanes"), [(normalise, 1), (loss, 0), (with_other_loop, 16), (with_much_else, 16)]
+    ("kernel", "lanes"),
+    [
+        (normalise, 1),
+        (loss, 0),
+        (with_other_loop, 16),
+        (with_much_else, 16),
+        (with_activation, 16),
+    ],
 )
 def test_a_thread_alone_needs_little_besides_its_rows(kernel: kc.Kernel, lanes: int) -> None:
     assert choose_bodies(optimize(kernel.func), 16, 1).tail_lanes == lanes
