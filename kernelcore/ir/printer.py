@@ -68,8 +68,8 @@ class _Printer:
     def func(self, func: Func) -> str:
         name = func.name if self.named else "kernel"
         modes = ("flush_denormals", "keeps_bits")
-        mode = "".join(f" {name}" for name in modes if getattr(func, name))
-        self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank}{mode} {{")
+        chosen = "".join(f" {mode}" for mode in modes if getattr(func, mode))
+        self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank}{chosen} {{")
         self.body(func.body, 1)
         self.lines.append("}")
         return "\n".join(self.lines) + "\n"

@@ -49,25 +49,25 @@ def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
     # A loop is spared if all its results are saved: without one that the adjoint does not use, the
     # adjoint may have to run the loop, and use other results less.
     while values:
-        made = _Saving(op, values, wrt)
+        made = _Candidate(op, values, wrt)
         if made.used == values:
             break
         values = made.used
     if made is None or not values:
         return None
     for result, function in saved_results.functions_of(op.func, values).items():
-        other = _Saving(op, [function if v is result else v for v in made.used], wrt)
+        other = _Candidate(op, [function if v is result else v for v in made.used], wrt)
         # An adjoint that needs the result itself runs the loop again.
         if other.loops == made.loops:
             made = other
     return made.operation
 
 
-class _Saving:
-    """An operation that saves values for its adjoint.
+class _Candidate:
+    """A choice of values to save, and what the adjoint makes of them.
 
     Attributes:
-        operation: It, with the values as further results.
+        operation: The operation with the values as further results.
         used: The values that the adjoint loads.
         loops: How many loops the adjoint runs.
     """

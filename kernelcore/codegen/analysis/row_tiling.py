@@ -53,7 +53,7 @@ def can_tile_rows(func: Func) -> bool:
         return False
     shared = {e.inputs[0] for e in added if form_of(e) is AddForm.SHARED}
     return forms <= {AddForm.OWNED, AddForm.SHARED} and all(
-        _keeps_bits(accesses, array, strides) for array in shared
+        _keeps_order(accesses, array, strides) for array in shared
     )
 
 
@@ -123,7 +123,7 @@ def _is_apart(accesses: AccessMap, array: Var) -> bool:
     return not is_stored or accesses.func.rank - 2 in accesses.deciding_axes(array)
 
 
-def _keeps_bits(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
+def _keeps_order(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
     """Whether tiling keeps the order of the additions to every element of ``array``.
 
     It does if one row alone adds to the element, or if every thread adds to it once, in the same

@@ -144,7 +144,7 @@ def _with_params(func: Func, suffix: str, params: Sequence[Var], body: Region) -
     """The kernel ``body``, with ``params`` after those of ``func``."""
     whole = Region((*func.params, *params), body.eqns)
     locs = tuple(func.param_loc(i) for i in range(len(func.params)))
-    # A value equals the final one only if it is added up as in ``func``, whose atomic operations
-    # make it scalar code.
+    # A value equals the final one only if it has the bits that it has in ``func``, which is scalar
+    # code because of its atomic operations.
     name = f"{func.name}_{suffix}"
     return replace(func, name=name, body=whole, param_locs=locs, keeps_bits=True)

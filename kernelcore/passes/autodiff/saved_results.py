@@ -31,15 +31,18 @@ def results_of_loops(func: Func) -> list[Var]:
 
 
 def functions_of(func: Func, results: Sequence[Var]) -> Mapping[Var, Var]:
-    """By Var of ``results``: the last of the floats that are computed one from the other alone.
+    """By Var of ``results``: the last float of a chain, each computed from the one before alone.
 
-    With ``y = tanh(total * 0.5)``, that of ``total`` is ``y``. It is the only result of its loop,
-    and nothing else uses it or a float on the way: the adjoint may do without them.
+    In ``y[i] = tanh(total * 0.5)`` it is the hyperbolic tangent for ``total``. A chain begins with
+    the only result of a loop, and nothing else uses what is before its end, so that the adjoint may
+    do without that.
     """
-    alone = {eqn.outputs[0] for eqn in func.body.eqns if eqn.regions and len(eqn.outputs) == 1}
+    only_results = {
+        eqn.outputs[0] for eqn in func.body.eqns if eqn.regions and len(eqn.outputs) == 1
+    }
     uses = Counter(a for eqn in func.body.eqns for a in used_atoms(eqn))
     # By the newest float that is computed from a result: this result.
-    newest: dict[Var, Var] = {v: v for v in results if v in alone}
+    newest: dict[Var, Var] = {v: v for v in results if v in only_results}
     for eqn in func.body.eqns:
         operands = [a for a in eqn.inputs if isinstance(a, Var)]
         if eqn.op.kind is OpKind.PURE and len(operands) == 1 and uses[operands[0]] == 1:
