@@ -16,6 +16,7 @@ from kernelcore.operators.operation import Operation, Result
 from kernelcore.operators.primal import zero_fill
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.autodiff import saved_results
+from kernelcore.passes.autodiff.rules import replayed_values
 
 
 def saving(op: Operation, wrt: Sequence[int]) -> Operation | None:
@@ -45,6 +46,8 @@ def vjp_of_saved(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -
 
 
 def _saving(op: Operation, wrt: tuple[int, ...]) -> Operation | None:
+    if replayed_values(op.func):
+        return None  # The adjoint would compare what it replays with what was saved.
     values, made = saved_results.results_of_loops(op.func), None
     # A loop is spared if all its results are saved: without one that the adjoint does not use, the
     # adjoint may have to run the loop, and use other results less.

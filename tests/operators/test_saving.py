@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import kernelcore as kc
 from kernelcore.ir.op import OpKind
@@ -121,8 +122,41 @@ def test_results_that_spare_loops_are_saved(
     assert loops(plain.operation) - loops(short.operation) == spared
 
 
+@kc.func
+def root(a: kc.float64) -> kc.float64:
+    guess = a + 1.0
+    for _ in range(8):
+        guess = 0.5 * (guess + a / guess)
+    return guess
+
+
+@kc.func_replay(root)
+def root_in_closed_form(a: kc.float64) -> kc.float64:
+    return kc.sqrt(a)
+
+
+@kc.kernel
+def largest_of_replayed(x: F2, y: F2):
+    # What the adjoint replays has other last bits than what the forward would save.
+    i = kc.tid()
+    largest = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        largest = kc.max(largest, root(x[i, k]))
+    y[i, 0] = largest
+
+
+def test_extrema_of_replayed_values_have_gradients() -> None:
+    op = kc.op(launch_dims="x.shape[0]", output_dims="x")(largest_of_replayed)
+    x = torch.linspace(1.0, 5.0, 320, dtype=torch.float64).reshape(40, 8).requires_grad_()
+    y = op(x)
+    y[:, 0].sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.sum(1), (0.5 / y[:, 0]).detach())
+
+
 @pytest.mark.parametrize(
-    "kernel", [sums, recurrence, few_terms, largest_of_recorded, largest_of_written]
+    "kernel",
+    [sums, recurrence, few_terms, largest_of_recorded, largest_of_written, largest_of_replayed],
 )
 def test_nothing_is_saved_where_no_loop_is_spared(kernel: kc.Kernel) -> None:
     assert saving(operation(kernel), (0,)) is None

@@ -66,7 +66,8 @@ def func_replay(function: Function) -> _Decorator:
     effects: what an atomic returned is loaded from where ``function`` has kept it, for example.
     Without ``func_grad`` and ``func_jvp``, it is what is differentiated. Arrays that it reads and
     only ``function`` writes are those after the launch: ``launch(..., adjoint=True)`` has them,
-    operators of frameworks do not.
+    operators of frameworks do not. Floats may be rounded otherwise: where an atomic minimum or
+    maximum depends on them, its gradient is refused.
 
     Args:
         function: A function decorated with ``@func``; of overloads, the one with the same

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.base.dataclass import replace
+from kernelcore.base.errors import KernelGradError
 from kernelcore.builtins.arithmetic import max as max_builtin
 from kernelcore.builtins.arithmetic import min as min_builtin
 from kernelcore.builtins.arithmetic import mul
@@ -21,7 +22,7 @@ from kernelcore.ir.walk import atoms_in, rewrite, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint
 from kernelcore.passes.autodiff.activity import active_values, without_messages
-from kernelcore.passes.autodiff.rules import own_code
+from kernelcore.passes.autodiff.rules import own_code, replayed_values
 from kernelcore.passes.simplify.dead_code import dce, without_checks
 
 _UPDATES = (min_builtin.op, max_builtin.op)
@@ -89,8 +90,12 @@ def weighted_sums(func: Func, chosen: Sequence[int]) -> Func:
 
     It has two more parameters per array: its final values, and the tie weight of each element.
     Where the array starts from its own weighted value, the sums equal the final values.
+
+    Raises:
+        KernelGradError: Derivatives compute an argument of an update in another way than ``func``.
     """
     func = without_checks(func)
+    _refuse_replays(func, chosen)
     final, weight = _like(func, chosen, "final"), _like(func, chosen, "tie_weight")
 
     def add(builder: Builder, eqn: Eqn) -> None:
@@ -100,6 +105,26 @@ def weighted_sums(func: Func, chosen: Sequence[int]) -> Func:
 
     body = _rewritten(func.body, final, add)
     return _with_params(func, "weighted_sums", [*final.values(), *weight.values()], body)
+
+
+def _refuse_replays(func: Func, chosen: Sequence[int]) -> None:
+    """Refuse arguments that depend on replays: other last bits, and no thread attains the extremum.
+
+    Raises:
+        KernelGradError: Naming the update.
+    """
+    replayed = replayed_values(func)
+    if not replayed:
+        return
+    reached, accesses = active_values(func, replayed), AccessMap(func)
+    for update in (a.eqn for i in chosen for a in accesses.of(func.params[i])):
+        if update.inputs[-1] in reached:
+            raise KernelGradError(
+                "the gradient of an extremum goes to the threads whose values equal it, and this "
+                "value depends on a function with a replay, which may round otherwise",
+                update.loc,
+                "give the function its derivative with @kc.func_grad, in place of the replay",
+            )
 
 
 def _like(

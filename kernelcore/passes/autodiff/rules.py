@@ -8,7 +8,7 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Argument, Rules, instantiate, rules_of
 from kernelcore.ir.op import WRITES, OpKind
-from kernelcore.ir.snippet import array_uses
+from kernelcore.ir.snippet import array_uses, snippet_of
 from kernelcore.ir.walk import replace_body, rewrite, walk_eqns
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap, effects
@@ -46,6 +46,17 @@ def _changed(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
         return rewrite(found, visit, env) if isinstance(found, Region) else found
 
     return replace_body(func, rewrite(func.body, visit, env))
+
+
+def replayed_values(func: Func) -> list[Var]:
+    """The results of calls that derivatives replay, and the arrays that these calls write."""
+    found: list[Var] = []
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind is OpKind.CUSTOM and rules_of(eqn).replay is not None:
+            found += (*eqn.outputs, *written(eqn))
+        elif eqn.op.kind is OpKind.SNIPPET and snippet_of(eqn).replay is not None:
+            found += (*eqn.outputs, *(use.array for use in array_uses(eqn) if use.writes))
+    return found
 
 
 def reads_after_launch(func: Func) -> Iterator[tuple[Var, Eqn]]:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import kernelcore as kc
+from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.autodiff.vjp import vjp
@@ -227,3 +229,40 @@ def test_the_interpreter_runs_rules_derived_twice() -> None:
     x, adj = array(0.3), array(0)
     interpreter.run(derived, [x, array(0), adj, array(1)], 1)
     np.testing.assert_allclose(adj, np.round(4 * x) + 4 * x)
+
+
+def test_extrema_of_replayed_values_are_refused() -> None:
+    # Values that are replayed may differ in the last bits: no thread would attain the extremum.
+    @kc.func
+    def third(x: float):
+        return x / 3.0
+
+    @kc.func_replay(third)
+    def _(x: float):
+        return x * (1.0 / 3.0)
+
+    def largest(of_replay: bool) -> kc.Kernel:
+        @kc.kernel
+        def largest(x: kc.array[float], y: kc.array[float], most: kc.array[float]):
+            i = kc.tid()
+            y[i] = third(x[i])
+            value = x[i] * x[i]
+            if kc.static(of_replay):
+                value = third(x[i]) * x[i]
+            kc.atomic_max(most, 0, value)
+
+        return largest
+
+    def gradient_of(kernel: kc.Kernel) -> np.ndarray:
+        x = kc.array([1.0, -3.0, 2.0], dtype=float, requires_grad=True)
+        y, most = kc.zeros(3, dtype=float), kc.zeros(1, dtype=float, requires_grad=True)
+        with kc.Tape() as tape:
+            kc.launch(kernel, 3, [x], [y, most])
+        tape.backward(grads={most: kc.ones(1, dtype=float)})
+        assert x.grad is not None
+        return x.grad.numpy()
+
+    np.testing.assert_allclose(gradient_of(largest(of_replay=False)), [0.0, -6.0, 0.0])
+    with pytest.raises(KernelGradError, match="depends on a function with a replay") as caught:
+        gradient_of(largest(of_replay=True))
+    assert caught.value.loc is not None
