@@ -91,7 +91,7 @@ def _operator(operation: Operation, origin: Origin, qualname: str) -> TorchOpera
     return found
 
 
-def _define_missing(name: str) -> None:
+def define_missing(name: str) -> None:
     """Define the operator ``name``; torch asks for names that it does not find.
 
     Graphs compiled by an earlier process name operators that this one has not needed yet.
@@ -121,7 +121,7 @@ def _define_missing(name: str) -> None:
     raise AttributeError(name)  # Torch's own look-up follows.
 
 
-vars(torch.ops.kernelcore)["__getattr__"] = _define_missing
+vars(torch.ops.kernelcore)["__getattr__"] = define_missing
 
 
 def _define(operator: TorchOperator, qualname: str) -> OpOverload:

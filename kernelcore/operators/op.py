@@ -23,6 +23,7 @@ from kernelcore.operators.forms.cost import Cost
 from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
+from kernelcore.operators.forms.stored_programs import let_torch_ask
 from kernelcore.operators.fusion import Fuse
 from kernelcore.operators.operator_function import NumpyFunction, OperatorFunction
 from kernelcore.operators.spec import Declaration, Dims, Names, OutputDims, Spec, parse
@@ -62,6 +63,7 @@ class Op(OfKernel):
         self._note_torch()
         self._token = str(id(self))
         _ops[self._token] = self
+        let_torch_ask()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the operator to arrays of one framework.

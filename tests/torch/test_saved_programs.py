@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,3 +67,48 @@ def test_gradients_are_traced_before_they_are_exported() -> None:
         torch.export.export(model, (x,))
     exported = torch.export.export(make_fx(model)(x), (x,))
     torch.testing.assert_close(exported.module()(x + 1.0), 4.0 * (x + 1.0))
+
+
+KERNELS = """
+import kernelcore as kc
+
+@kc.op
+@kc.kernel
+def tripled(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = 3.0 * x[i]
+"""
+SAVE = """
+import torch
+from kernels import tripled
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return tripled(x)
+
+program = torch.export.export(Model(), (torch.ones(2),))
+torch.export.save(program, "program.pt2")
+"""
+LOAD = """
+import sys
+for name in sys.argv[1:]:
+    __import__(name)
+import torch
+print(torch.export.load("program.pt2").module()(torch.ones(2)).tolist())
+"""
+
+
+def test_importing_the_module_of_an_operator_is_enough(tmp_path: Path) -> None:
+    def printed(text: str, *args: str) -> str:
+        command = [sys.executable, "-c", text, *args]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr[-4000:]
+        return ran.stdout
+
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    assert printed(SAVE) == ""
+    for order in (("torch", "kernels"), ("kernels", "torch")):
+        assert printed(LOAD, *order) == "[3.0, 3.0]\n"
