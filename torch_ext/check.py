@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 
 from kernelcore import ArrayType
@@ -146,6 +147,8 @@ def check_number(operation: Operation, index: int, arg: Any, dtype: Scalar) -> N
             fits = isinstance(arg, Integral | torch.SymInt)
         case _:
             fits = isinstance(arg, Real | torch.SymInt | torch.SymFloat)
+    # NumPy counts durations among the integers.
+    fits = fits and not isinstance(arg, np.timedelta64)
     if fits and dtype.kind != "bool" and isinstance(arg, Integral):
         low, high = (-_FLOAT_LIMIT, _FLOAT_LIMIT - 1) if dtype.is_float else dtype.limits
         fits = low <= int(arg) <= high

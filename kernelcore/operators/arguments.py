@@ -150,6 +150,9 @@ def _parts_of(tree: ArgumentTree, value: Any) -> list[Any]:
             raise KeyError("unknown field")
         return [value[part.key] for part in tree.parts]
     if isinstance(value, (np.ndarray, np.void)):
+        fields = cast("np.ndarray[Any, Any]", value).dtype.names or ()
+        if not all(part.key in fields for part in tree.parts):
+            raise KeyError("missing field")
         return [value[part.key] for part in tree.parts]
     return [getattr(value, part.key) for part in tree.parts]
 

@@ -149,11 +149,37 @@ def test_autograd_notices_that_a_saved_tensor_was_written() -> None:
         total.backward()
 
 
-def test_complex_numbers_are_no_floats() -> None:
-    @kc.kernel
-    def fill(a: float, y: F32):
-        i = kc.tid()
-        y[i] = a
+@kc.kernel
+def fill(a: float, y: F32):
+    i = kc.tid()
+    y[i] = a
 
-    with pytest.raises(kc.KernelArgumentError, match="expected a float32 value"):
-        kc.launch(fill, 1, [np.complex128(1 + 2j)], [np.zeros(1, np.float32)])
+
+@kc.kernel
+def fill_with_integer(a: int, y: F32):
+    i = kc.tid()
+    y[i] = float(a)
+
+
+NO_NUMBERS = (
+    np.complex128(1 + 2j),
+    np.complex64(1 + 2j),
+    np.clongdouble(1),
+    np.ma.masked,
+    np.ma.array(2, mask=True),
+    np.array("2"),
+    np.timedelta64(3, "s"),
+)
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize("kernel", [fill, fill_with_integer])
+def test_what_numpy_converts_by_changing_it_is_no_number(kernel: kc.Kernel, number: Any) -> None:
+    with pytest.raises(kc.KernelArgumentError, match=r"argument 'a': expected an? .* value"):
+        kc.launch(kernel, 1, [number], [np.zeros(1, np.float32)])
+
+
+@pytest.mark.parametrize("number", [np.float32(2), np.array(2.0), np.array(2, object)], ids=repr)
+def test_numbers_of_numpy_are_numbers(number: Any) -> None:
+    kc.launch(fill, 1, [number], [y := np.zeros(1, np.float32)])
+    assert y[0] == 2.0

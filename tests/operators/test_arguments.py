@@ -103,6 +103,12 @@ def heaviest(balls: kc.array(dtype=Ball), found: kc.array(dtype=float)):
         found[0] = kc.max(found[0], balls[k].weight * balls[k].centre.x)
 
 
+def test_a_structured_array_without_a_field_is_refused():
+    balls = np.zeros(3, [("middle", "f4", 2), ("weight", "f4")])
+    with pytest.raises(kc.KernelArgumentError, match="struct with the fields centre, weight"):
+        heaviest(balls)
+
+
 @pytest.mark.parametrize(("centres", "weights"), [(3, 4), (4, 3), (0, 1)])
 def test_fields_of_an_array_of_structs_have_one_shape(centres, weights):
     fields = {"centre": np.ones((centres, 2), np.float32), "weight": np.ones(weights, np.float32)}

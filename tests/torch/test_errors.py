@@ -48,6 +48,7 @@ NUMBER: Any = 3
         (lambda: quadratic(X, 1.0, a=1.0), ["'a' is given twice"]),
         (lambda: take(X, INDEX, 1.5, False), ["'offset'", "int32", "float"]),
         (lambda: take(X, INDEX, 1 << 40, False), ["'offset'", "int32"]),
+        (lambda: take(X, INDEX, np.timedelta64(3, "s"), False), ["'offset'", "timedelta64"]),
         (lambda: take(X, INDEX, 0, 2.0), ["'negate'", "bool"]),
         (lambda: mixed(X, torch.ones((), dtype=torch.float64), 0.5), ["'n'", "int32", "0.5"]),
         (lambda: mixed(X, A, 1 << 31), ["'n'", "int32", "2147483648"]),

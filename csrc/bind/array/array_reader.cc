@@ -63,14 +63,6 @@ PyObject* version_counter_of(PyObject* type) {
   return found.release().ptr();
 }
 
-/// Whether `object` is an array of numpy.ma, whose memory has elements that are none.
-bool is_masked(PyObject* object) {
-  nb::object name = nb::steal(PyUnicode_FromString("numpy.ma"));
-  nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
-  nb::object type = module.is_valid() ? attribute_of(module.ptr(), "MaskedArray") : nb::object();
-  return type.is_valid() && PyObject_IsInstance(object, type.ptr()) == 1;
-}
-
 Route route_of(PyObject* object) {
   if (is_masked(object)) return Route::kMasked;
   if (PyObject_CheckBuffer(object) != 0) return Route::kBuffer;
@@ -261,6 +253,13 @@ bool adopt_interface(PyObject* object, bool writable, ArrayInfo& info, Keeper& k
 }
 
 }  // namespace
+
+bool is_masked(PyObject* object) {
+  nb::object name = nb::steal(PyUnicode_FromString("numpy.ma"));
+  nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
+  nb::object type = module.is_valid() ? attribute_of(module.ptr(), "MaskedArray") : nb::object();
+  return type.is_valid() && PyObject_IsInstance(object, type.ptr()) == 1;
+}
 
 void note_written(PyObject* object) {
   const TypeEntry& entry = entry_of(object);

@@ -25,6 +25,9 @@ enum class Access {
 /// The memory of a data array, valid while the object lives; null for other objects.
 const ArrayInfo* known_info(PyObject* object);
 
+/// Whether `object` is an array of numpy.ma, whose memory has elements that are none.
+bool is_masked(PyObject* object);
+
 /// Reads `object`, with kKeep also a DLPack capsule. `keeper` stays null if nothing has to be kept.
 ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& keeper,
                       Consumer consumer = {});

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "bind/array/array_memory.h"
 #include "core/error.h"
@@ -84,10 +85,9 @@ std::string conversion_help(PyObject* object, const ParameterSlot& slot, const A
 double float_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   if (PyFloat_CheckExact(object) != 0) [[likely]]
     return PyFloat_AsDouble(object);
-  // A complex number of NumPy converts, but loses its imaginary part.
-  double value = PyComplex_Check(object) != 0 ? -1.0 : PyFloat_AsDouble(object);
-  if (value == -1.0 && (PyErr_Occurred() != nullptr || PyComplex_Check(object) != 0)) {
-    bool is_refusal = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
+  double value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred() != nullptr) {
+    bool is_refusal = PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
                       PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
                       PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
     if (!is_refusal) throw nb::python_error();
@@ -155,6 +155,18 @@ nb::object element_of(PyObject* object) {
   nb::object element = nb::steal(PyObject_CallMethod(object, "numpy", nullptr));
   if (!element.is_valid()) throw nb::python_error();
   return element;
+}
+
+/// Whether NumPy converts `object`, a scalar or an array without dimensions, to a number that it is
+/// not: without an imaginary part or a unit, from text, or in place of an element that is masked.
+bool is_changed_by_conversion(PyObject* object) {
+  nb::object kind;
+  nb::object dtype = nb::steal(PyObject_GetAttrString(object, "dtype"));
+  if (dtype.is_valid()) kind = nb::steal(PyObject_GetAttrString(dtype.ptr(), "kind"));
+  PyErr_Clear();
+  if (!kind.is_valid() || !nb::isinstance<nb::str>(kind)) return false;
+  bool is_real = std::string_view("cmMSU").find(text_of(kind)) == std::string_view::npos;
+  return !is_real || is_masked(object);
 }
 
 }  // namespace
@@ -250,7 +262,9 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
   }
   if (!info.view.is_aligned()) [[unlikely]] {
     fail(descriptor, index, describe_array(slot) + " aligned to its elements",
-         "a view into packed records", "copy it into an array of its own");
+         "a " + type_name(object) +
+             " at other addresses, such as a view into packed records or bytes",
+         "copy it into an array of its own");
   }
   descriptor.check_shape(index, info.view);
 }
@@ -313,6 +327,10 @@ void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObj
   bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
   nb::object element = is_number ? nb::object() : element_of(object);
   if (element.is_valid()) object = element.ptr();
+  if (!is_number && is_changed_by_conversion(object)) {
+    fail(descriptor, index, value_text(dtype), type_name(object),
+         "pass a Python number or a scalar of NumPy");
+  }
   switch (traits_of(dtype).kind) {
     case ScalarKind::kBool:
       store_integer(dtype, bool_value(descriptor, index, object) ? 1 : 0, target);
