@@ -13,8 +13,9 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
 
+# Files as a whole go to a process: tests of a file share what takes long to make.
 test: $(VENV)/.built
-	$(BIN)/python -m pytest -n 2 tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 # Rebuild what a change in csrc affects, with ccache if it is installed.
 native: export PATH := $(CURDIR)/$(BIN):$(PATH)

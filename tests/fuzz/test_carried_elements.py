@@ -22,7 +22,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import copies, launch, unoptimised
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "24"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 # Elements of a thread, of which loops may carry all but the last, and what loops read.
 _OWN = ("c[i, j]", "p[i, j, 0]", "p[i, j, 1]", "v[i, j][1]", "q[i, k, j]")

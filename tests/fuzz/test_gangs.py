@@ -178,8 +178,7 @@ def test_grid_programs_reach_every_form_of_code() -> None:
 
 
 @pytest.mark.parametrize("kind", campaign.KINDS)
-@pytest.mark.parametrize("first", range(0, 40, 20))
-def test_short_programs_are_right(first: int, kind: str) -> None:
-    rows = list(campaign.check_all(range(first, first + 20), kind))
+def test_short_programs_are_right(kind: str) -> None:
+    rows = list(campaign.check_all(range(20), kind))
     assert not "".join(found for _, _, found in rows)
     assert sum(has_run for _, has_run, _ in rows) > 10

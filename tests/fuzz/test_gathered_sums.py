@@ -36,7 +36,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import copies, launch, unoptimised
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 # The room for kept values: of one point, of a part of a row, of some rows.
 ROOMS = (8, 40, 400, 4000, 1 << 16)

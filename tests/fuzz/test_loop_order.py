@@ -22,7 +22,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import adjoint_func
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 POINTS, LENGTH = 2, 3
 ARRAYS = ("x", "w", "y", "z")

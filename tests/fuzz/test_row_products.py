@@ -25,7 +25,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import copies, launch, unoptimised
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 # What a loop reads: of the row of the grid, of the row or the column that belongs to the lane, of
 # neither.

@@ -22,7 +22,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import copies, launch
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "4"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 POINTS = 37
 # What an iteration reads: of the row of the thread, of one that is anywhere, of none.

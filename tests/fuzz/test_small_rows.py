@@ -29,7 +29,7 @@ from tests.fuzz.small_row_programs import FITTING, FORTRAN, LONGER, POINTS, Smal
 from tests.fuzz.typed_programs import define
 from tests.helpers.kernel_harness import adjoint_func, assert_same_arrays, launched_in_two
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "12"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 SHARDS = 4
 

@@ -27,7 +27,7 @@ from tests.helpers import interpreter
 from tests.helpers.kernel_harness import unoptimised
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of programs.
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "400"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "160"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))
 SHARDS = max(8, COUNT // 250)
 shards = pytest.mark.parametrize("shard", range(SHARDS))
