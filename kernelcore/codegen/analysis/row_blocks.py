@@ -185,7 +185,7 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     made = [*sums, *scatters, *(s.eqns[0] for s in alone)]
     needed = computed.of([i for eqn in made for i in element_indices(eqn)])
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
-    pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, accesses)}
+    pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, indices, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
     return BlockedLoop(
         tuple(alone),
@@ -310,14 +310,24 @@ def _is_alone(stream: RowStream, accesses: Sequence[Eqn], written: Collection[At
     return sum(eqn.inputs[0] is stream.array for eqn in accesses) == len(stream.eqns)
 
 
-def _pairs(streams: Sequence[RowStream], accesses: Sequence[Eqn]) -> Iterator[tuple[Var, Var]]:
-    """The arrays that streams write, each with every other array that the loop accesses."""
+def _pairs(
+    streams: Sequence[RowStream], indices: Sequence[Eqn], accesses: Sequence[Eqn]
+) -> Iterator[tuple[Var, Var]]:
+    """Arrays that the loop writes, each with others that blocks access out of order.
+
+    Blocks load streams and what ``indices`` depend on before the iterations of a block, and write
+    streams after them.
+    """
+    written = {eqn.inputs[0] for eqn in accesses if eqn.op.kind in WRITES}
+    early = {s.array for s in streams} | {e.inputs[0] for e in indices if e.op.kind is OpKind.LOAD}
+    late = {s.array for s in streams if s.writes}
     arrays = dict.fromkeys(eqn.inputs[0] for eqn in accesses)
-    for stream in streams:
-        for array in arrays:
-            assert isinstance(array, Var)
-            if stream.writes and array is not stream.array:
-                yield stream.array, array
+    for one in arrays:
+        for other in arrays:
+            assert isinstance(one, Var)
+            assert isinstance(other, Var)
+            if one in written and one is not other and (one in late or other in early):
+                yield one, other
 
 
 def _may_be_one(written: Var, loaded: Var, accesses: Sequence[Eqn]) -> bool:

@@ -32,7 +32,17 @@ from kernelcore.language.types import (
 )
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, call, const, emit_lanes, launch, make, region
+from tests.helpers.guarded_memory import ending_at_a_guard
+from tests.helpers.kernel_harness import (
+    agree,
+    call,
+    const,
+    emit_lanes,
+    launch,
+    make,
+    region,
+    unoptimised,
+)
 
 
 def axpy() -> Func:
@@ -333,6 +343,19 @@ def test_long_blocks_compute_what_the_interpreter_does() -> None:
     blocks = cpu.llvm_text(func).split(":\n")
     assert max(block.count("\n") for block in blocks) >= LONG_BLOCK
     agree(func, [np.linspace(-1, 1, 37, dtype=np.float32), np.zeros(37, np.float32)], 37)
+
+
+@kc.kernel
+def above(x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    y[i] = kc.where(x[i] > x[2], x[i], 1.0)
+
+
+def test_code_that_is_not_optimised_reads_nothing_behind_an_array() -> None:
+    x, y = ending_at_a_guard(np.arange(8, dtype=np.float32)), np.zeros(8, np.float32)
+    with unoptimised():
+        assert launch(optimize(above.func), [x, y], 8) == abi.STATUS_OK
+    np.testing.assert_array_equal(y, [1, 1, 1, 3, 4, 5, 6, 7])
 
 
 def test_thunks_pass_their_context_on() -> None:

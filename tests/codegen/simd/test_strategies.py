@@ -234,8 +234,18 @@ def halved(x: F32_2D, y: F32_2D):
         y[i, k] = 0.5 * x[i, k]
 
 
+@kc.kernel
+def wrapped(x: F32_2D, y: F32_2D):
+    # What is stored is also read at another index: no stream of a block, unlike ``x``.
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total = 0.5 * y[i, (k + 1) % x.shape[1]] + total
+        y[i, k] = x[i, k] + kc.sin(total)
+
+
 @pytest.mark.parametrize("offset", [-1, 0, 1, 3])
-@pytest.mark.parametrize("kernel", [halved, along_rows.softmax], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [halved, wrapped, along_rows.softmax], ids=lambda k: k.name)
 def test_blocks_of_rows_that_overlap(kernel: kc.Kernel, offset: int) -> None:
     """Iterations see what earlier ones of their thread have stored under another name."""
     func, width = optimize(kernel.func), 37
