@@ -41,8 +41,8 @@ class Config:
             variable ``KC_FLUSH_DENORMALS``, 0 or 1, sets it first.
         optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
             Without it kernels compile several times faster and run much slower, with the same
-            results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
-            sets it first.
+            results but for the order of sums. Kernels that are compiled keep their code. The
+            environment variable ``KC_OPTIMIZE``, 0 or 1, sets it first.
         deterministic: Whether kernels on a GPU add floats in one order, so that the same launch
             gives the same bits; on the CPU they do in any case. Threads of one block run a kernel
             that adds to elements which its launch fixes, such as a loss, and one thread runs one
