@@ -26,8 +26,9 @@ def let_torch_ask() -> None:
         if not any(isinstance(finder, _AfterTorch) for finder in sys.meta_path):
             sys.meta_path.insert(0, _AfterTorch())
     elif hasattr(torch, "ops"):  # Otherwise it is being imported.
-        names: dict[str, Any] = vars(torch.ops.kernelcore)
-        names.setdefault("__getattr__", _define_missing)
+        namespace: Any = torch.ops.kernelcore
+        if "__getattr__" not in vars(namespace):
+            namespace.__dict__["__getattr__"] = _define_missing
 
 
 def _define_missing(name: str) -> None:
