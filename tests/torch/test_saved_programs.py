@@ -90,8 +90,9 @@ program = torch.export.export(Model(), (torch.ones(2),))
 torch.export.save(program, "program.pt2")
 """
 LOAD = """
-import sys
+import importlib.util, sys
 for name in sys.argv[1:]:
+    importlib.util.find_spec("torch")  # As libraries do that work without torch, too.
     __import__(name)
 import torch
 print(torch.export.load("program.pt2").module()(torch.ones(2)).tolist())

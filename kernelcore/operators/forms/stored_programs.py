@@ -7,7 +7,6 @@ has made an operator, these questions go to the adapter, which is imported for t
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -28,7 +27,7 @@ def let_torch_ask() -> None:
     elif hasattr(torch, "ops"):  # Otherwise it is being imported.
         namespace: Any = torch.ops.kernelcore
         if "__getattr__" not in vars(namespace):
-            namespace.__dict__["__getattr__"] = _define_missing
+            vars(namespace)["__getattr__"] = _define_missing
 
 
 def _define_missing(name: str) -> None:
@@ -41,16 +40,20 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "torch" or self not in sys.meta_path:
+        if fullname != "torch":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((found for found in specs if found is not None), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def execute_and_ask(module: ModuleType) -> None:
             execute(module)
+            # Only now: who asks whether there is a torch need not import it.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             let_torch_ask()
 
         spec.loader.exec_module = execute_and_ask
