@@ -324,7 +324,7 @@ const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t 
 void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target) {
   DType dtype = descriptor.slots[index].dtype;
-  bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
+  bool is_number = PyFloat_Check(object) != 0 || PyLong_Check(object) != 0;
   nb::object element = is_number ? nb::object() : element_of(object);
   if (element.is_valid()) object = element.ptr();
   if (!is_number && is_changed_by_conversion(object)) {
