@@ -193,14 +193,9 @@ CHANGES: dict[str, Callable[[Step], Step]] = {
 }
 
 
-# Each body with one of the systems: compiling a case takes seconds.
-BODIES = [
-    (name, ("wave", "relaxed")[k % 2]) for k, name in enumerate(steps_of_systems(wave_of_jnp))
-]
-
-
-@pytest.mark.parametrize(("name", "system"), BODIES)
-def test_states_of_systems(name: str, system: str) -> None:
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", steps_of_systems(wave_of_jnp))
+def test_states_of_systems(system: str, name: str) -> None:
     kernel, of_jnp = SYSTEMS[system]
     ours, theirs = (steps_of_systems(f)[name] for f in (step_of_system(kernel), of_jnp))
     for change in CHANGES.values():
