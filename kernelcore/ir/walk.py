@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
-from kernelcore.language.types import ArrayType
+from kernelcore.language.types import ArrayType, int32, int64
 
+# The types of indices, the narrower first.
+_INDICES = (int32, int64)
 # The control Eqns around an Eqn, outermost first, each with the number of the region inside it.
 Path = tuple[tuple[Eqn, int], ...]
 # Per kind of control flow: how many inputs, and how many parameters of its regions, stand before
@@ -106,6 +108,15 @@ def array_type(eqn: Eqn) -> ArrayType:
     found = eqn.inputs[0].type
     assert isinstance(found, ArrayType)
     return found
+
+
+def keeps_index(eqn: Eqn) -> bool:
+    """Whether the cast ``eqn`` is of an index to at least its width, which keeps every value.
+
+    Other integers wrap, or have a sign that the index has not.
+    """
+    old, new = eqn.inputs[0].type, eqn.out.type
+    return old in _INDICES and new in _INDICES and _INDICES.index(new) >= _INDICES.index(old)
 
 
 def element_indices(eqn: Eqn) -> tuple[Atom, ...]:

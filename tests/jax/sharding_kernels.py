@@ -42,6 +42,7 @@ from tests.jax.sharding_stencils import (
     springs,
     upwind,
     wave,
+    wrapped_by_type,
 )
 
 
@@ -308,6 +309,7 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "guarded": (jax_kernel(guarded), "n", "x", border(2, 5, 9)),
     "clamped": (jax_kernel(clamped), "n", "x", border(2, 6, 12)),
     "periodic": (jax_kernel(periodic), "n", "x", border(2, 6, 12)),
+    "wrapped_by_type": (jax_kernel(wrapped_by_type), "n", "x", GATHERED),
     "upwind": (jax_kernel(upwind), "n", "x", border(1, 3, 6)),
     "wave": (jax_kernel(wave, num_outputs=2), "nm nm nm", "x x x", border(2, 6, 12)),
     "scattered": (jax_kernel(scattered, output_dims="x"), "n", "x", border(1, 2, 4)),

@@ -49,6 +49,13 @@ def clamped(x: F64, o: F64):
 
 
 @kc.kernel
+def wrapped_by_type(x: F64, o: F64):
+    i = kc.tid()
+    before = kc.int32(kc.uint8(i) - kc.uint8(1))
+    o[i] = x[kc.min(before, x.shape[0] - 1)] * x[i]
+
+
+@kc.kernel
 def periodic(x: F64, o: F64):
     i = kc.tid()
     n = x.shape[0]

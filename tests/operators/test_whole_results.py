@@ -117,6 +117,11 @@ def diagonal(x: F2, y: F2):
 
 
 @kc.kernel
+def same_index_twice(x: F2, y: F2):
+    y[kc.tid(), kc.tid()] = x[kc.tid(), 0]
+
+
+@kc.kernel
 def repeated(x: F2, y: F2):
     i = kc.tid()
     for j in range(x.shape[1]):
@@ -149,6 +154,7 @@ PARTIAL = (
     some_rows,
     never,
     diagonal,
+    same_index_twice,
     repeated,
     ahead,
     one_component,

@@ -16,6 +16,8 @@ from kernelcore.ir.walk import array_type, atoms_in, bound_vars, element_indices
 from kernelcore.language.types import MAX_GRID_DIMS, Scalar
 
 Strides = Mapping[Var, int | None]
+# Integers that grow by more are no multiple in addresses: they may wrap within a gang.
+MAX_STRIDE = 1 << 20
 
 
 @lru_cache(maxsize=8)
@@ -173,7 +175,13 @@ class _Analysis:
         strides = [self.of(a) for a in eqn.inputs]
         factors = [int(a.value) if isinstance(a, Const) else None for a in eqn.inputs]
         known = [s for s in strides if s is not None]
-        return rule(known, factors) if len(known) == len(strides) else None
+        if len(known) < len(strides):
+            return None
+        stride, half = rule(known, factors), 1 << (eqn.out.type.bits - 1)
+        if stride is None:
+            return None
+        stride = (stride + half) % (2 * half) - half
+        return stride if abs(stride) <= MAX_STRIDE else None
 
     def branch(self, eqn: Eqn) -> None:
         for region in eqn.regions:

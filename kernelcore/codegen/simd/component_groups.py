@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from kernelcore.builtins.lowering import LLVM_TYPES, literal
+from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
@@ -25,9 +25,6 @@ from kernelcore.language.types import Scalar
 
 # Of elements that are loaded as a whole: a row fills the smallest register.
 COMPONENT_BYTES = 4
-# Signed indices of so many bits leave every array before they wrap, by steps that are small.
-INDEX_BITS = 32
-MAX_STRIDE = 1 << 20
 
 
 def load(e: Emitter, eqn: Eqn) -> str:
@@ -134,16 +131,11 @@ def _in_lane(e: Emitter, index: Atom, lane: int) -> str:
     if stride is None:
         ty, value = f"<{e.gang} x {LLVM_TYPES[dtype.name]}>", e.value_at(index, e.gang)
         return _extended(e, dtype, e.op(f"extractelement {ty} {value}, i64 {lane}"))
-    first, element = e.value_at(index, 1), LLVM_TYPES[dtype.name]
+    first = e.value_at(index, 1)
     if stride == 0:
         return _extended(e, dtype, first)
-    if dtype.kind == "int" and dtype.bits >= INDEX_BITS and abs(stride) <= MAX_STRIDE:
-        return e.op(f"add i64 {_extended(e, dtype, first)}, {lane * stride}")
-    # What wraps may be an index again.
-    far = literal(dtype, lane * stride % (1 << dtype.bits))
-    return _extended(e, dtype, e.op(f"add {element} {first}, {far}"))
+    return e.op(f"add i64 {_extended(e, dtype, first)}, {lane * stride}")
 
 
 def _extended(e: Emitter, dtype: Scalar, value: str) -> str:
-    extend = "zext" if dtype.kind == "uint" else "sext"
-    return value if dtype.bits == 64 else e.op(f"{extend} {LLVM_TYPES[dtype.name]} {value} to i64")
+    return value if dtype.bits == 64 else e.op(f"sext {LLVM_TYPES[dtype.name]} {value} to i64")

@@ -35,9 +35,6 @@ from kernelcore.codegen.simd.row_transfer import BLOCK, Transfer, transfer_funct
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.walk import array_type, element_indices
 
-# Addresses grow by the strides of indices only if these are too small to wrap.
-MAX_STRIDE = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
@@ -194,7 +191,7 @@ def _rows(e: Emitter, eqn: Eqn) -> tuple[str, ...]:
     """The ``rows`` of a buffer for the element that ``eqn`` accesses."""
     array, indices = e.array(eqn.inputs[0]), element_indices(eqn)
     strides = [e.stride(i) for i in indices]
-    if any(s is None or abs(s) > MAX_STRIDE for s in strides):
+    if any(s is None for s in strides):
         moving = [axis for axis, s in enumerate(strides) if s != 0]
         return (vector_access.addresses(e, eqn, moving),)
     with e.at(1):

@@ -10,11 +10,10 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, REPEATABLE, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses
-from kernelcore.ir.walk import Path, array_type, element_indices, walk_eqns, walk_paths
+from kernelcore.ir.walk import Path, array_type, element_indices, keeps_index, walk_eqns, walk_paths
 from kernelcore.language.effect import Effect
-from kernelcore.language.types import ArrayType, int32, int64
+from kernelcore.language.types import ArrayType, int32
 
-_INTS = (int32, int64)
 _STORES = WRITES - {OpKind.ATOMIC_ADD}
 _NO_KINDS: frozenset[OpKind] = frozenset()
 
@@ -117,7 +116,7 @@ class AccessMap:
         kind, out, inputs = eqn.op.kind, eqn.outputs[0], eqn.inputs
         if kind not in REPEATABLE and (kind is not OpKind.LOAD or inputs[0] in self._written):
             return
-        widens = kind is OpKind.CAST and _widens(eqn)
+        widens = kind is OpKind.CAST and keeps_index(eqn)
         if kind is OpKind.TID:
             self._axis[out] = eqn.attrs["axis"]
         else:
@@ -290,12 +289,6 @@ class AccessMap:
 def _tid_structure(axis: int) -> Hashable:
     """What launch index ``axis`` is numbered by."""
     return (TID.name, int32, (("axis", axis),), ())
-
-
-def _widens(eqn: Eqn) -> bool:
-    """Whether ``eqn``, a cast, is of an integer to at least its width, which keeps the value."""
-    old, new = eqn.inputs[0].type, eqn.out.type
-    return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
 
 
 def component_named(access: Access) -> tuple[float, ...] | None:

@@ -163,7 +163,7 @@ def _is_whole(
     }
     outer = access.indices[: access.outer_ndim]
     # A loop over something else may make no iteration, or several.
-    if len({*outer}) < len(outer) or not ranges.keys() <= {*outer}:
+    if len({*map(accesses.key, outer)}) < len(outer) or not ranges.keys() <= {*outer}:
         return False
     for axis, index in enumerate(outer):
         made = defined.get(index) if isinstance(index, Var) else None

@@ -10,7 +10,7 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins import arithmetic, logic
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.walk import keeps_index, walk_eqns
 from kernelcore.passes.access.index_offsets import MAX_OFFSET, definitions
 
 ORDERS: Mapping[Op, str] = MappingProxyType(
@@ -84,11 +84,7 @@ class Indices:
         if op.kind is OpKind.TID:
             return Near(eqn.attrs["axis"], 0, 0, 0)
         if op.kind is OpKind.CAST:
-            of = inputs[0].type
-            is_integer = getattr(of, "is_integer", False) and getattr(
-                index.type, "is_integer", False
-            )
-            return self.near(inputs[0]) if is_integer else None
+            return self.near(inputs[0]) if keeps_index(eqn) else None
         if op.kind is OpKind.IF:
             place = eqn.outputs.index(index)
             return self._chosen(inputs[0], *(r.yields[place] for r in eqn.regions))
@@ -143,7 +139,7 @@ class Indices:
         eqn = self.defined.get(atom)
         if eqn is None:
             return None
-        if eqn.op.kind is OpKind.CAST and getattr(eqn.inputs[0].type, "is_integer", False):
+        if eqn.op.kind is OpKind.CAST and keeps_index(eqn):
             return self._span(eqn.inputs[0])
         for op, compute in _ARITHMETIC.items():
             if eqn.op is op:
@@ -250,7 +246,7 @@ class Indices:
             if self.extents is None:
                 return 1, 0
             return self.extents.get((eqn.inputs[0], eqn.attrs["axis"]), (-1, 0))
-        if eqn.op.kind is OpKind.CAST:
+        if eqn.op.kind is OpKind.CAST and keeps_index(eqn):
             return self._extent(eqn.inputs[0])
         if eqn.op is arithmetic.add.op or eqn.op is arithmetic.sub.op:
             (times, more), (others, by) = map(self._extent, eqn.inputs)

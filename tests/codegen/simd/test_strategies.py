@@ -330,3 +330,13 @@ def test_quotients_by_a_shared_number(dtype: Any) -> None:
                     assert launch(func, args, (70,), None, gang) == abi.STATUS_OK
                     np.testing.assert_array_equal(args[2], expected[0], f"{x} // {by}")
                     np.testing.assert_array_equal(args[3], expected[1], f"{x} % {by}")
+
+
+def test_indices_that_wrap_between_the_threads_of_a_gang() -> None:
+    @kc.kernel
+    def first(x: F32, y: F32):
+        y[kc.tid()] = x[(kc.tid() * 65536 + x.shape[0]) * 65536]
+
+    x, y = floats(65536), np.zeros(64, np.float32)
+    assert launch(optimize(first.func), [x, y], (64,), None, 8, 1, 1, 1) == abi.STATUS_OK
+    np.testing.assert_array_equal(y, x[0])
