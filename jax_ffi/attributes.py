@@ -33,9 +33,11 @@ def launch_attributes(
         uint8, the argument block, with the numbers. ``slots``: int64, 9 per kernel parameter.
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
-        behind it. ``accumulated``: int64, 6 per accumulated array. ``block_dim``: on GPUs.
-        ``flush_denormals``: where the kernel does that. ``panel_rows``: where tiles have
-        panels, the fewest rows for these.
+        behind it. ``parameters``: uint8, the names of the kernel's, likewise. ``indexed``,
+        ``covered``: int64, 3 per axis that is at least, or at most, as large as the launch.
+        ``accumulated``: int64, 10 per accumulated array. ``block_dim``: on GPUs.
+        ``flush_denormals``: where the kernel does that. ``may_block``: where few points may take
+        long. ``panel_rows``: where tiles have panels, the fewest rows for these.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
     code = CODE[platform](operation, given, block_dim)
@@ -50,14 +52,20 @@ def launch_attributes(
         result = results[slot.result] if slot.result >= 0 else -1
         rows.append(slot._replace(operand=number, result=result))
     grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
-    texts = [m.encode() + b"\0" for m in messages(operation.func)]
     return {
         "key": code.key,
         "name": operation.func.name,
         "template": template,
         "slots": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(grid, np.int64).reshape(-1),
-        "messages": np.frombuffer(b"".join(texts), np.uint8),
+        "messages": _texts(messages(operation.func)),
+        "parameters": _texts([p.name for p in operation.func.params]),
+        "indexed": np.array(operation.grid_indexed_axes, np.int64).reshape(-1),
+        "covered": np.array(operation.covered, np.int64).reshape(-1),
         **({"flush_denormals": np.int64(1)} if operation.func.flush_denormals else {}),
         **code.attributes,
     }
+
+
+def _texts(texts: Sequence[str]) -> np.ndarray:
+    return np.frombuffer(b"".join(text.encode() + b"\0" for text in texts), np.uint8)

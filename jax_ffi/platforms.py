@@ -19,7 +19,6 @@ from kernelcore.operators import (
     common_architecture,
     gpu_operation,
     native,
-    panel_rows,
     portable,
 )
 
@@ -73,13 +72,16 @@ class Code:
 def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     compiled = operation.compiled
     native.register_kernel(compiled.key, compiled.address)
-    accumulated = np.array(operation.accumulated(), np.int64)
+    described = operation.described
+    accumulated = np.array(described.accumulated, np.int64)
     attributes: dict[str, Any] = {"accumulated": accumulated.reshape(-1)}
-    if rows := panel_rows(operation.optimized):
-        attributes["panel_rows"] = np.int64(rows)
+    if described.panel_rows:
+        attributes["panel_rows"] = np.int64(described.panel_rows)
+    if described.may_block:
+        attributes["may_block"] = np.int64(1)
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled.image), np.uint8)
-    return Code(compiled.key, compiled.block_size, operation.parameter_slots(), attributes)
+    return Code(compiled.key, compiled.block_size, described.parameter_slots, attributes)
 
 
 def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:

@@ -211,6 +211,16 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
   });
 }
 
+std::vector<GridIndexedAxis> parse_axes(std::span<const int64_t> flat) {
+  return parse_rows<3>(flat, "axes length", [](const int64_t* v) {
+    return GridIndexedAxis{
+        .parameter = static_cast<size_t>(checked(v[0], 0, kIntMax, "parameter of an axis")),
+        .axis = checked(v[1], 0, kMaxArrayDims - 1, "axis"),
+        .grid_axis = checked(v[2], 0, kMaxGridDims - 1, "axis of the grid"),
+    };
+  });
+}
+
 std::string tuple_text(const int64_t* values, int count) {
   std::string text = "(";
   for (int k = 0; k < count; ++k) text += (k == 0 ? "" : ", ") + std::to_string(values[k]);

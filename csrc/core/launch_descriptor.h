@@ -109,6 +109,7 @@ inline constexpr size_t kAccumulatedFields = 10;
 std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat);
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
 std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
+std::vector<GridIndexedAxis> parse_axes(std::span<const int64_t> flat);
 
 /// "(5, 4)", as Python prints a tuple.
 std::string tuple_text(const int64_t* values, int count);

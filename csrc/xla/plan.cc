@@ -71,6 +71,22 @@ std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view na
   return {bytes.data(), bytes.size()};
 }
 
+/// Texts, each with a zero byte behind it; none where programs of earlier versions lack them.
+std::vector<std::string> read_texts(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  std::vector<std::string> found;
+  std::string_view left = read_bytes(attributes, name);
+  for (size_t end; (end = left.find('\0')) != left.npos; left.remove_prefix(end + 1)) {
+    found.emplace_back(left.substr(0, end));
+  }
+  return found;
+}
+
+/// Axes of arrays and of the grid, if the program says which.
+std::vector<GridIndexedAxis> read_axes(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  if (find_any(attributes, name, XLA_FFI_AttrType_ARRAY) == nullptr) return {};
+  return parse_axes(read_array<int64_t>(attributes, name, XLA_FFI_DataType_S64));
+}
+
 /// The name of the entry of PTX, which tells the kernel; `otherwise` of other images.
 std::string entry_of(std::string_view image, const std::string& otherwise) {
   constexpr std::string_view kMark = ".entry ";
@@ -120,11 +136,13 @@ PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
   descriptor.slots = parse_slots(read_array<int64_t>(attributes, "slots", XLA_FFI_DataType_S64));
   descriptor.accumulated =
       parse_accumulated(read_array<int64_t>(attributes, "accumulated", XLA_FFI_DataType_S64));
-  auto texts = read_array<char>(attributes, "messages", XLA_FFI_DataType_U8);
-  for (auto end = texts.begin(); (end = std::find(texts.begin(), texts.end(), '\0')) != texts.end();
-       texts = {end + 1, texts.end()}) {
-    descriptor.messages.emplace_back(texts.begin(), end);
+  descriptor.messages = read_texts(attributes, "messages");
+  for (std::string& parameter : read_texts(attributes, "parameters")) {
+    descriptor.parameters.push_back({std::move(parameter), ""});
   }
+  descriptor.grid_indexed_axes = read_axes(attributes, "indexed");
+  descriptor.covered_axes = read_axes(attributes, "covered");
+  descriptor.may_block = find_any(attributes, "may_block", XLA_FFI_AttrType_SCALAR) != nullptr;
   descriptor.flush_denormals =
       find_any(attributes, "flush_denormals", XLA_FFI_AttrType_SCALAR) != nullptr;
   if (find_any(attributes, "panel_rows", XLA_FFI_AttrType_SCALAR) != nullptr) {

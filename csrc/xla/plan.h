@@ -39,8 +39,9 @@ struct Plan {
 /// Builds the plan of a call site; throws Error.
 ///
 /// Attributes of one launch: "key" and "name" strings, "template" bytes, "slots" (9 integers each),
-/// "grid" (3 integers per dimension), "accumulated" (6 integers each) and "messages" (UTF-8, each
-/// with a zero byte behind it); "object" holds machine code for processes that lack it.
+/// "grid" (3 integers per dimension), "accumulated" (10 integers each), "indexed" and "covered"
+/// (3 integers per axis), "messages" and "parameters" (UTF-8, each with a zero byte behind it);
+/// "object" holds machine code for processes that lack it.
 /// Launches on devices have "block_dim", and "image" where the program holds their code. A call of
 /// several launches has their number as "steps", and a dictionary of these for each: "step0", ...
 Plan make_plan(const XLA_FFI_Attrs& attributes);

@@ -20,13 +20,8 @@ from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler.code_store import Compiled
-from kernelcore.compiler.describe_launch import (
-    accumulated_rows,
-    make_signature,
-    operand_reads,
-    parameter_slots,
-)
-from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
+from kernelcore.compiler.describe_launch import describe_launch, operand_reads
+from kernelcore.compiler.launch_descriptor import Binding, LaunchDescriptor, Role
 from kernelcore.compiler.native_code import compile_func, object_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
@@ -355,7 +350,13 @@ class Operation:
     @cached_property
     def signature(self) -> native.LaunchDescriptor:
         """The kernel as native launchers take it."""
-        return make_signature(self.optimized, self.compiled, self._without_zeros[1], self.covered)
+        return self.described.signature(self.compiled.key, self.compiled.address)
+
+    @cached_property
+    def described(self) -> LaunchDescriptor:
+        """What launchers know of the kernel as it is compiled, before it is."""
+        found = describe_launch(self.optimized, self._without_zeros[1])
+        return found._replace(covered_axes=self.covered)
 
     @cached_property
     def native(self) -> native.Operation:
@@ -365,14 +366,6 @@ class Operation:
     def reads(self) -> list[Reads]:
         """Per operand how often the kernel reads it."""
         return operand_reads(self.optimized, self.bindings, len(self.operands))
-
-    def parameter_slots(self) -> list[ParameterSlot]:
-        """Per kernel parameter a row of integers, in the order of the native ABI."""
-        return parameter_slots(self.func, self.bindings)
-
-    def accumulated(self) -> list[tuple[int, ...]]:
-        """Per accumulated array a row of integers, in the order of the native ABI."""
-        return accumulated_rows(AccessMap(self.optimized))
 
 
 def native_operation(

@@ -65,6 +65,12 @@ def scaled(x: F32, o: F32):
     o[i] = SCALE * x[i]
 
 
+@kc.kernel
+def added(x: F32, y: F32, o: F32):
+    i = kc.tid()
+    o[i] = x[i] + y[i]
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs, pickled by name, and the cache of their kernel, 'objects'."""
@@ -260,3 +266,17 @@ def test_embedded_programs_hold_their_derivatives(tmp_path: Path, kind: str) -> 
     assert done.returncode == 0, done.stderr
     x, factor = np.arange(4.0), 1.0 if kind == "kernel" else SCALE
     assert done.stdout.strip() == f"{(3 * factor * x**2).tolist()} {(6 * factor * x).tolist()}"
+
+
+def test_extents_that_are_known_at_the_call_are_checked_there() -> None:
+    n, m = jax.export.symbolic_shape("n, m")
+    of = [jax.ShapeDtypeStruct((extent,), np.float32) for extent in (n, m)]
+    program = jax_ffi.export(jax.jit(lambda x, y: jax_kernel(added)(x, y)[0]))(*of)
+    x = jnp.arange(5, dtype=jnp.float32)
+    np.testing.assert_array_equal(program.call(x, jnp.ones(5, jnp.float32)), x + 1)
+    with pytest.raises(jax.errors.JaxRuntimeError) as refused:
+        program.call(x, jnp.ones(3, jnp.float32)).block_until_ready()
+    assert (
+        "added(): argument 'y': expected at least 5 elements on axis 0, which the launch indexes, "
+        "found 3"
+    ) in str(refused.value)
