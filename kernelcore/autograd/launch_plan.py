@@ -150,7 +150,9 @@ def _new_plan(
     before: list[int] = []
     reads: list[int] = []
     cotangents: list[int] = []
-    if any(i in written for i in wrt) or (wrt and kernel.makes_arrays):
+    # Any array may be the one at an address.
+    hidden = kernel.at_addresses
+    if any(i in written for i in wrt) or hidden.writes or (wrt and hidden.loads):
         try:
             adjoint = kernel.adjoint(wrt, (), single)
         except KernelGradError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelcore._native import ArrayMemory
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.dataclass import replace
@@ -17,6 +18,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import ArrayOf, float32
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.described_arrays import held_by
 from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
 from kernelcore.runtime.flatten_arguments import empty_array, leaves
 from kernelcore.runtime.hooks import LaunchChecks, capture_sink, observer
@@ -60,6 +62,10 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
+        held = [a for a in held_by(args) if isinstance(a, ArrayMemory)]
+        if held and kernel.at_addresses.writes:
+            for array in held:
+                array.mark_write()
 
 
 def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:

@@ -314,9 +314,9 @@ class Kernel:
         return kernel_facts.effects(self)
 
     @cached_property
-    def makes_arrays(self) -> bool:
-        """Whether the kernel makes arrays of addresses, which no parameter shows."""
-        return kernel_facts.makes_arrays(self)
+    def at_addresses(self) -> Effect:
+        """What the kernel does to arrays that it makes of addresses, which no parameter shows."""
+        return kernel_facts.at_addresses(self)
 
     @cached_property
     def losses(self) -> frozenset[int]:

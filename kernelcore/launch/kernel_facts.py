@@ -13,7 +13,6 @@ from kernelcore.language.effect import Effect
 # Derivatives that the disk cache knows are launched without the compiler.
 if TYPE_CHECKING:
     from kernelcore.frontend import doubts, specialize
-    from kernelcore.ir import walk
     from kernelcore.ir.core import Func
     from kernelcore.launch.kernel import Kernel
     from kernelcore.passes import pipeline
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 else:
     doubts = Deferred("kernelcore.frontend.doubts")
     specialize = Deferred("kernelcore.frontend.specialize")
-    walk = Deferred("kernelcore.ir.walk")
     pipeline = Deferred("kernelcore.passes.pipeline")
     access = Deferred("kernelcore.passes.access.effects")
     final_elements = Deferred("kernelcore.passes.access.final_elements")
@@ -42,13 +40,16 @@ def effects(kernel: Kernel) -> tuple[Effect, ...]:
     return tuple(Effect(*row) for row in rows)
 
 
-def makes_arrays(kernel: Kernel) -> bool:
-    """Whether ``kernel`` makes arrays of addresses."""
+def at_addresses(kernel: Kernel) -> Effect:
+    """What ``kernel`` does to arrays that it makes of addresses."""
 
-    def find() -> bool:
-        return walk.first_array_at_address(kernel.func) is not None
+    def find() -> tuple[bool, ...]:
+        return tuple(access.effect_at_addresses(kernel.func))
 
-    return recall(lambda: kernel.entry, "makes_arrays", lambda found: is_like(found, bool), find)
+    def is_right(row: Any) -> bool:
+        return is_like(row, (bool,) * 3)
+
+    return Effect(*recall(lambda: kernel.entry, "at_addresses", is_right, find))
 
 
 def losses(kernel: Kernel) -> frozenset[int]:
@@ -97,7 +98,7 @@ def _without_rows(kernel: Kernel) -> Func:
     else:
         # What it reads has changed meanwhile: launches follow.
         kernel.__dict__["entry"] = None
-        for name in ("executable", "plain_executable", "effects", "makes_arrays", "losses"):
+        for name in ("executable", "plain_executable", "effects", "at_addresses", "losses"):
             kernel.__dict__.pop(name, None)
         kernel.cpu_fast_path = kernel.gpu_fast_path = None
         launched = kernel.launched_adjoints, kernel.launched_jvps

@@ -128,6 +128,65 @@ def unrecorded_loss() -> None:
     tape.backward(blank())
 
 
+@kc.struct
+class Cloud:
+    points: kc.array(dtype=kc.float64)  # pyright: ignore[reportInvalidTypeForm]
+
+
+@kc.kernel
+def doubled_in_clouds(clouds: kc.array(dtype=Cloud)):
+    i = kc.tid()
+    clouds[0].points[i] = clouds[0].points[i] * 2.0
+
+
+@kc.kernel
+def doubled_at(address: kc.uint64):
+    i = kc.tid()
+    x = kc.array(ptr=address, shape=(2,), dtype=kc.float64)
+    x[i] = x[i] * 2.0
+
+
+def in_clouds(x: Any) -> Any:
+    return kc.array([Cloud(points=x)], dtype=Cloud)
+
+
+def written_in_an_array_of_structs() -> None:
+    x = marked([1.0, 2.0])
+    y = blank(2)
+    with kc.Tape() as tape:
+        kc.launch(doubled_in_clouds, 2, [in_clouds(x)])
+        kc.launch(square, 2, [x], [y])
+    tape.backward(grads={y: np.ones(2)})
+
+
+def written_at_an_address() -> None:
+    x = marked([1.0, 2.0])
+    y = blank(2)
+    with kc.Tape() as tape:
+        kc.launch(doubled_at, 2, [x.ptr])
+        kc.launch(square, 2, [x], [y])
+    tape.backward(grads={y: np.ones(2)})
+
+
+def overwritten_in_an_array_of_structs() -> None:
+    x, y = marked([1.0, 2.0]), blank(2)
+    with kc.Tape() as tape:
+        kc.launch(square, 2, [x], [y])
+        kc.launch(doubled_in_clouds, 2, [in_clouds(x)], record_tape=False)
+    assert x.numpy().tolist() == [2.0, 4.0]
+    tape.backward(grads={y: np.ones(2)})
+
+
+def overwritten_by_python() -> None:
+    x, y = marked([1.0, 2.0]), blank(2)
+    with kc.Tape() as tape:
+        kc.launch(square, 2, [x], [y])
+    with kc.python_mode():
+        kc.launch(square, 1, [x[1:]], [x[:1]])
+    assert x.numpy().tolist() == [4.0, 2.0]
+    tape.backward(grads={y: np.ones(2)})
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     f.__name__: f
     for f in (
@@ -141,6 +200,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
         aliased,
         written_through_another_array,
         written_through_numpy,
+        written_in_an_array_of_structs,
+        written_at_an_address,
+        overwritten_in_an_array_of_structs,
+        overwritten_by_python,
         without_derivative,
         converted,
         entered_twice,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import (
@@ -46,6 +48,7 @@ class Memory:
         copies: By address, extents, strides and dtype of the array.
         uses: By the address of a scalar.
         columns: Arrays of structs that callers gave as an array per field, with these arrays.
+        given: The callers' arrays, each with the memory that the launch writes.
     """
 
     kernel: str = ""
@@ -57,9 +60,18 @@ class Memory:
         default_factory=list[tuple[Any, Sequence[Any]]]
     )
 
-    def taken(self, data: Any) -> Any:
-        """``data``, or the copy of it that the launch writes."""
+    given: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
+
+    def taken(self, data: Any, given: Any = None) -> Any:
+        """``data``, or the copy of it that the launch writes.
+
+        Args:
+            data: The memory of an array.
+            given: The caller's array, if it was an argument.
+        """
         if not self.on_copies:
+            if given is not None:
+                self.given.append((given, data))
             return data
         key = (data.ctypes.data, data.shape, data.strides, data.dtype.str)
         if key not in self.copies:
@@ -68,18 +80,33 @@ class Memory:
                 unset_elements.note(self.copies[key])
         return self.copies[key]
 
-    def gathered(self, dtype: np.dtype[Any], columns: Sequence[Any], ndim: int) -> Any:
-        """An array of structs of ``dtype`` and ``ndim`` dimensions with the given leaf fields."""
+    def gathered(
+        self, dtype: np.dtype[Any], given: Sequence[Any], columns: Sequence[Any], ndim: int
+    ) -> Any:
+        """An array of structs of ``dtype`` and ``ndim`` dimensions with the given leaf fields.
+
+        Args:
+            dtype: Of the array.
+            given: The callers' arrays.
+            columns: Their memory.
+            ndim: Of the array.
+        """
         array = np.empty(columns[0].shape[:ndim], dtype)
+        self.given.extend((leaf, array) for leaf in given)
         for column, leaf in zip(columns, _leaf_fields(array), strict=True):
             leaf[...] = column
         self.columns.append((array, columns))
         return array
 
     def give_back(self) -> None:
-        """Write what the launch wrote to gathered arrays to the caller's."""
+        """Write what the launch wrote to gathered arrays to the caller's, and count writes."""
         if self.on_copies:
             return
+        written = sorted(at for at, uses in self.uses.items() if uses.writer is not None)
+        for given, data in self.given:
+            first, end = _span(data)
+            if bisect_left(written, first) < bisect_left(written, end):
+                native.note_written(given)
         for array, columns in self.columns:
             for column, leaf in zip(columns, _leaf_fields(array), strict=True):
                 if column.flags.writeable:
@@ -127,6 +154,16 @@ class Memory:
                 if reader not in (None, self.point):
                     raise _race(name, at, "writes", self.point, "read", reader)
             uses.writer, uses.is_atomic = self.point, is_atomic
+
+
+def _span(data: Any) -> tuple[int, int]:
+    """The addresses from the first byte of ``data`` to behind the last one."""
+    first: int = data.ctypes.data
+    if not data.size:
+        return first, first
+    reaches = [(n - 1) * step for n, step in zip(data.shape, data.strides, strict=True)]
+    end = first + sum(max(reach, 0) for reach in reaches) + data.itemsize
+    return first + sum(min(reach, 0) for reach in reaches), end
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,8 @@ def _value(name: str, type_: Any, given: Any, memory: Memory) -> Any:
     arg: Any = empty_array(type_) if is_missing else given
     match type_:
         case ArrayOf(is_indexed=True):
-            data = memory.taken(_array(name, type_, getattr(arg, "data", arg)))
+            given = getattr(arg, "data", arg)
+            data = memory.taken(_array(name, type_, given), given)
             tables = arg.tables(type_.ndim) if isinstance(arg, IndexedArray) else None
             return ArrayView(name, data, type_.element, memory, tables=tables)
         case ArrayOf(element=StructType() as element) if not has_layout(element):
@@ -106,11 +107,14 @@ def _value(name: str, type_: Any, given: Any, memory: Memory) -> Any:
                 remedy="launch in debug mode",
             )
         case ArrayOf(element=StructType() as element) if isinstance(arg, Mapping):
-            columns = [_data(name, leaf) for leaf in leaves(type_, arg, name)]
-            data = memory.gathered(struct_class(element).numpy_dtype(), columns, type_.ndim)
+            fields = leaves(type_, arg, name)
+            columns = [_data(name, leaf) for leaf in fields]
+            dtype = struct_class(element).numpy_dtype()
+            data = memory.gathered(dtype, fields, columns, type_.ndim)
             return ArrayView(name, data, element, memory)
         case ArrayOf():
-            return ArrayView(name, memory.taken(_array(name, type_, arg)), type_.element, memory)
+            data = memory.taken(_array(name, type_, arg), arg)
+            return ArrayView(name, data, type_.element, memory)
         case Scalar():
             if getattr(arg, "ndim", None) == 0 and not isinstance(arg, np.generic):
                 arg = _data(name, arg)[()]

@@ -46,17 +46,30 @@ class Access:
 
 def effects(func: Func) -> tuple[Effect, ...]:
     """The effect of ``func`` on each parameter; values have none."""
-    found: dict[Atom, set[OpKind]] = {v: set() for v in func.params}
+    found = _kinds_by_array(func)
+    return tuple(_effect(found.get(param, set())) for param in func.params)
+
+
+def effect_at_addresses(func: Func) -> Effect:
+    """The effect of ``func`` on the arrays that it makes of addresses, all together."""
+    found = _kinds_by_array(func)
+    made = (e.out for e in walk_eqns(func.body) if e.op.kind is OpKind.ARRAY_AT)
+    return _effect({kind for array in made for kind in found.get(array, ())})
+
+
+def _effect(kinds: set[OpKind]) -> Effect:
+    return Effect(bool(kinds & READS), bool(kinds & _STORES), OpKind.ATOMIC_ADD in kinds)
+
+
+def _kinds_by_array(func: Func) -> dict[Atom, set[OpKind]]:
+    found: dict[Atom, set[OpKind]] = {}
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.SNIPPET:
             for use in array_uses(eqn):
-                found[use.array] |= use.kinds
-        elif eqn.op.kind in ACCESSES and eqn.inputs[0] in found:
-            found[eqn.inputs[0]].add(eqn.op.kind)
-    return tuple(
-        Effect(bool(kinds & READS), bool(kinds & _STORES), OpKind.ATOMIC_ADD in kinds)
-        for kinds in found.values()
-    )
+                found.setdefault(use.array, set()).update(use.kinds)
+        elif eqn.op.kind in ACCESSES:
+            found.setdefault(eqn.inputs[0], set()).add(eqn.op.kind)
+    return found
 
 
 class GridIndexedAxis(NamedTuple):
