@@ -185,7 +185,7 @@ class _Specializer:
             for param, leaf in zip(func.params, leaves, strict=True)
         ]
         scope.at(node)
-        if match.overload.rules and match.overload not in self.ruled:
+        if match.overload.read_rules() and match.overload not in self.ruled:
             rules = self._rules(match, func, tuple(f for f, _ in skeletons), skeleton)
             outs = emit_with_rules(scope.builder, func, atoms, rules)
         else:

@@ -204,7 +204,7 @@ class _Keys:
             for p in definition.signature.parameters.values()
             if p.default is not p.empty
         ]
-        rules = [(kind, self.rule(rule)) for kind, rule in sorted(overload.rules.items())]
+        rules = [(kind, self.rule(rule)) for kind, rule in sorted(overload.read_rules().items())]
         return (
             *(definition.captures, defaults, overload.updates, rules),
             self.signature(definition.source, definition.wanted),

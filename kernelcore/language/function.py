@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language import source_check
+from kernelcore.language.bound_names import note
 from kernelcore.language.by_reference import updated_parameters
 from kernelcore.language.conversion import describe
 from kernelcore.language.overload_resolution import choose
@@ -26,7 +27,7 @@ else:
     text_function = Deferred("kernelcore.language.text_function")
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Overload:
     """One definition of a function.
 
@@ -38,7 +39,8 @@ class Overload:
         captures: Parameters, the last ones, that a call passes from the variables of ``home``.
         home: The scope that defines a function inside another one, else None.
         read: What the frontend has read of it, once; it lives as long as the overload.
-        rules: The Python functions of its own derivatives, by what they give.
+        rules: The Python functions of its own derivatives, by what they give; another mapping
+            when there is another one.
     """
 
     pyfunc: Callable[..., Any]
@@ -47,9 +49,13 @@ class Overload:
     captures: tuple[str, ...] = ()
     home: object = None
     read: list[Any] = field(default_factory=list[Any], repr=False)
-    rules: dict[str, Callable[..., Any]] = field(
+    rules: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict[str, Callable[..., Any]], repr=False
     )
+
+    def read_rules(self) -> Mapping[str, Callable[..., Any]]:
+        """The rules, which the code that is made depends on."""
+        return self.rules if self.is_library else note(self, "rules", self.rules)
 
 
 class _Doc:

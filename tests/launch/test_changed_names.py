@@ -281,6 +281,38 @@ def test_recorded_launches_keep_the_values_of_their_first_run() -> None:
         s.names["SCALE"] = scale
         command.launch()
         assert y.tolist() == [2, 2]
+    kc.Launch(s["k"], 2, [x, y]).launch()
+    assert y.tolist() == [3, 3]
+
+
+DOUBLE = """
+@kc.func
+def double(v: float) -> float:
+    return v + v
+"""
+RULE = """
+@kc.func_grad(double)
+def adj_double(v: float, adj_ret: float):
+    kc.adjoint[v] += {} * adj_ret
+"""
+
+
+def test_rules_that_are_given_or_changed_later() -> None:
+    s = Session(DOUBLE + KERNEL.format("double(x[i])"))
+
+    def gradient() -> list[float]:
+        x = kc.array([3.0], dtype=float, requires_grad=True)
+        y = kc.zeros(1, requires_grad=True)
+        with kc.Tape() as tape:
+            kc.launch(s["k"], 1, [x], [y])
+        tape.backward(grads={y: kc.ones(1)})
+        assert x.grad is not None
+        return x.grad.numpy().tolist()
+
+    assert gradient() == [2]
+    for factor in (100, 200):
+        s.run(RULE.format(factor))
+        assert gradient() == [factor]
 
 
 def test_inspect_and_explain_follow() -> None:

@@ -117,7 +117,7 @@ def _decorator(function: Any, kind: str, name: str) -> _Decorator:
                 "no rule",
                 remedy="return the values, and give that function the rule",
             )
-        overload.rules[kind] = pyfunc
+        overload.rules = {**overload.rules, kind: pyfunc}
         return pyfunc
 
     return register
@@ -188,7 +188,7 @@ def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
     makers = {GRAD: _make_adjoint, REPLAY: _make_replay, JVP: _make_jvp}
     made = {
         kind: makers[kind](callee, _checked(read_source(pyfunc)), lower)
-        for kind, pyfunc in overload.rules.items()
+        for kind, pyfunc in overload.read_rules().items()
     }
     types = tuple(p.type for p in callee.func.params)
     return Rules(callee.name, types, made.get(GRAD), made.get(JVP), made.get(REPLAY))
