@@ -65,7 +65,7 @@ class Code:
 
     key: str
     block_size: int
-    parameter_slots: list[ParameterSlot]
+    parameter_slots: Sequence[ParameterSlot]
     attributes: Mapping[str, Any]
 
 

@@ -16,7 +16,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.declare import OfKernel, as_kernel
 from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
 from kernelcore.launch.kernel import Kernel
-from kernelcore.runtime.hooks import observer, recording
+from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class Launch:
         self._repeat: Callable[[], bool] | None = None
         self._options = options
         self._record_tape = record_tape
-        self.kernel = as_kernel(kernel)
+        of = as_kernel(kernel)
+        self.kernel = of if of.is_generic else of.current()
         self.dim: Dims | None = None
         self.params: tuple[Any, ...] | None = None
         self.adj_params = None if adj_params is None else tuple(adj_params)
@@ -138,7 +139,8 @@ class Launch:
             KernelArgumentError: An argument does not fit the kernel, or the grid or the arguments
                 were not given; nothing was run.
         """
-        if stream is not None or recording() is not None:
+        # An observer sees every launch, and Python mode runs it.
+        if stream is not None or observer.get() is not None or config.mode == "python":
             self._execute(stream)
             return
         repeat = self._repeat
@@ -213,8 +215,7 @@ class Launch:
 
         def run() -> bool:
             try:
-                is_plain = config.mode != "python" and observer.get() is None
-                return is_plain and cached.run(dim, params)
+                return cached.run(dim, params)
             except KernelPlacementError:
                 return False
 
