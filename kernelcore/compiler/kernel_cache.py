@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,10 @@ class KernelEntry:
         return None if stored is None else func_text.loads(stored)
 
     def store_func(self, func: Func) -> None:
-        """Keep for later processes what ``load_func`` gives."""
+        """Keep for later processes what ``load_func`` gives, unless it is nested too deeply."""
         if disk := self._disk(IR):
-            disk.store(self._key(IR), func_text.dumps(func))
+            with suppress(RecursionError):
+                disk.store(self._key(IR), func_text.dumps(func))
 
     def _disk(self, suffix: str) -> DiskCache | None:
         """The cache; None where the kernel would be another one now."""

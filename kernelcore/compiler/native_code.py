@@ -13,6 +13,7 @@ from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.nesting import refusing_deep_nesting
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import VectorStrategy
@@ -116,9 +117,12 @@ def object_of(func: Func, symbol: str, strategy: VectorStrategy | None = None) -
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
+        KernelSyntaxError: It is nested too deeply.
     """
     func = without_rules(func)
-    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, strategy)))
+    with refusing_deep_nesting(f"'{func.name}'", func.loc):
+        text = cpu.llvm_text(func, symbol, strategy)
+    return _with_snippets(func, cpu.object_code(text))
 
 
 def _with_snippets(func: Func, code: bytes) -> bytes:

@@ -11,6 +11,7 @@ from kernelcore.base.config import config
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.host import host
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.nesting import refusing_deep_nesting
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu.architectures import FORWARD_COMPATIBLE
@@ -43,12 +44,14 @@ def device_code(func: Func, architecture: str) -> Compiled:
 
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
+        KernelSyntaxError: It is nested too deeply.
     """
     func = without_rules(func)
     key = device_key(func, architecture)
 
     def make() -> bytes:
-        return ptx.ptx_text(func, symbol_of(key), architecture, _order(func)).encode()
+        with refusing_deep_nesting(f"'{func.name}'", func.loc):
+            return ptx.ptx_text(func, symbol_of(key), architecture, _order(func)).encode()
 
     image, name = named(func.label, key, GPU.find_or_make(key, make)[0])
     return Compiled(key, image, *abi.layout(func.params), name=name)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc, all_of
+from kernelcore.base.nesting import refusing_deep_nesting
 from kernelcore.frontend.calls.by_reference import assign_updated
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.overloads import Match, argument, recursion, resolve, source_type
@@ -250,14 +251,8 @@ class _Specializer:
                 params.extend(leaves)
             return params
 
-        try:
+        with refusing_deep_nesting(f"'{source.tree.name}'", source.name_loc()):
             func, _ = self.lower(source, bind, is_kernel=is_kernel)
-        except RecursionError:
-            raise KernelSyntaxError(
-                f"'{source.tree.name}' is nested too deeply",
-                source.name_loc(),
-                "split long expressions and long chains of branches",
-            ) from None
         locs = [
             source.loc(n)
             for n, t in zip(nodes, types, strict=True)

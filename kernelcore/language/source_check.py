@@ -199,7 +199,7 @@ def _codes(text: str, flags: int, by_statement: bool) -> Sequence[CodeType]:
             tree = syntax_tree.parse(text, "", flags=flags)
             parts = [ast.Module([s], []) for s in tree.body] if by_statement else [tree]
             found = [compile(part, "", "exec", flags, dont_inherit=True) for part in parts]
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, MemoryError):
         return ()
     # It grows while it is read.
     for code in found:

@@ -11,6 +11,7 @@ from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.dataclass import dataclass
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.nesting import refusing_deep_nesting
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler import perf_map
 from kernelcore.compiler.code_store import CPU, GPU, symbol_of
@@ -82,7 +83,9 @@ class Executable:
     @cached_property
     def func(self) -> Func:
         """The kernel, ready for code generation."""
-        return self._make()
+        name = "the kernel" if self._label is None else self._label()
+        with refusing_deep_nesting(name, None):
+            return self._make()
 
     @cached_property
     def signature(self) -> native.LaunchDescriptor:

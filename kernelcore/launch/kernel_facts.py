@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kernelcore.base.dataclass import replace
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.literal import is_like
+from kernelcore.base.nesting import refusing_deep_nesting
 from kernelcore.compiler.kernel_cache import recall
 from kernelcore.language.effect import Effect
 
@@ -88,7 +89,8 @@ def _without_rows(kernel: Kernel) -> Func:
     doubted = doubts.raised()
     with kernel.names.reading():
         func = specialize.specialize_kernel(kernel.pyfunc, types)
-        func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
+        with refusing_deep_nesting(f"'{func.name}'", func.loc):
+            func = pipeline.normalize(replace(func, flush_denormals=kernel.flush_denormals))
     if entry is None:
         return func
     if doubts.raised() > doubted:

@@ -305,11 +305,35 @@ def test_every_error_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_deep_nesting_is_refused(tmp_path: Path) -> None:
-    body = "a = " + "a if n > 0 else " * 600 + "a"
+@pytest.mark.parametrize("depth", [200, 600])
+def test_deep_nesting_is_refused(depth: int, tmp_path: Path) -> None:
+    body = "a = " + "a if n > 0 else " * depth + "a"
     found = message_of_body(HEAD, SIGNATURE, body, tmp_path)
-    assert found.startswith("KernelSyntaxError: 'kernel' is nested too deeply\n")
-    assert "help: split long expressions and long chains of branches" in found
+    assert found.startswith("KernelSyntaxError: 'kernel' is nested too deeply")
+    assert "help: split long expressions, long chains of branches" in found
+
+
+@pytest.mark.parametrize("count", [120, 145, 160, 400])
+def test_chains_of_branches_run_or_are_refused(count: int) -> None:
+    branches = "".join(f"    elif c == {k}:\n        v = {k}.5\n" for k in range(1, count))
+    kernel = kc.kernel(
+        source="def chain(s: kc.array[int], y: kc.array[float]):\n    i = kc.tid()\n"
+        f"    c = s[i]\n    v = 0.0\n    if c == 0:\n        v = 0.5\n{branches}    y[i] = v\n"
+    )
+    y = np.zeros(2, np.float32)
+    try:
+        kc.launch(kernel, 2, [np.array([0, count - 1], np.int32)], [y])
+    except kc.KernelSyntaxError as error:
+        assert count > 120
+        assert "'chain' is nested too deeply" in str(error)
+    else:
+        assert y.tolist() == [0.5, count - 0.5]
+
+
+def test_long_sums_are_refused_by_their_length() -> None:
+    text = f"def long(x: kc.array[float]):\n    x[0] = {' + '.join(['x[0]'] * 1500)}\n"
+    with pytest.raises(kc.KernelSyntaxError, match="nested too deeply"):
+        kc.launch(kc.kernel(source=text), 1, [np.ones(1, np.float32)])
 
 
 GENERIC = """\
