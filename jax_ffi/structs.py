@@ -6,17 +6,21 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from kernelcore.base.errors import KernelTypeError
-from kernelcore.operators import Composite
+from kernelcore.operators import Composite, keep_in_structs
 
 _registered: set[type] = set()
+keep_in_structs(Tracer)
 
 
 def register_struct(cls: type[Any]) -> type[Any]:
     """Make values of the struct ``cls`` trees, so that transformations of JAX see their fields.
 
     It can stand above ``@struct`` as a decorator. Derivatives with respect to a value are values.
+    Inside transformations, fields are given traced values: ``Body(mass=m)``. A tree of axes, or of
+    batches, has fields of other types: ``Body.of_fields({"mass": 0, "position": None})``.
 
     Raises:
         KernelTypeError: ``cls`` is not a struct.

@@ -102,3 +102,4 @@ from kernelcore.runtime.array import shared_elements
 from kernelcore.runtime.array.element_layout import element_of, scalar_in
 from kernelcore.runtime.array.shared_elements import ElementPlaces
 from kernelcore.runtime.device import CPU, cuda_device, require_device
+from kernelcore.runtime.structs import keep_in_structs

@@ -37,6 +37,18 @@ _ARRAY_PROTOCOLS = (
 )
 
 
+# Classes whose instances are fields as they are, since they have no value yet.
+_traced: list[type] = []
+
+
+def keep_in_structs(traced: type) -> None:
+    """Let structs keep instances of ``traced``, which stand for values, in fields of any type.
+
+    Whatever takes such structs converts them.
+    """
+    _traced.append(traced)
+
+
 class StructValue:
     """Base of the classes that ``struct`` makes: named fields, which start as zeros.
 
@@ -142,6 +154,8 @@ class StructValue:
 
     def _taken(self, name: str, member: Member, value: Any) -> Any:
         """``value`` converted to the type of the field."""
+        if isinstance(value, tuple(_traced)):
+            return value
         match member:
             case Scalar():
                 return take_scalar(member, value)

@@ -313,21 +313,24 @@ def test_deep_nesting_is_refused(depth: int, tmp_path: Path) -> None:
     assert "help: split long expressions, long chains of branches" in found
 
 
-@pytest.mark.parametrize("count", [120, 145, 160, 400])
-def test_chains_of_branches_run_or_are_refused(count: int) -> None:
+def chain_of_branches(count: int) -> list[float]:
+    """What a kernel with ``count`` branches makes of the first and the last case."""
     branches = "".join(f"    elif c == {k}:\n        v = {k}.5\n" for k in range(1, count))
     kernel = kc.kernel(
         source="def chain(s: kc.array[int], y: kc.array[float]):\n    i = kc.tid()\n"
         f"    c = s[i]\n    v = 0.0\n    if c == 0:\n        v = 0.5\n{branches}    y[i] = v\n"
     )
     y = np.zeros(2, np.float32)
-    try:
-        kc.launch(kernel, 2, [np.array([0, count - 1], np.int32)], [y])
-    except kc.KernelSyntaxError as error:
-        assert count > 120
-        assert "'chain' is nested too deeply" in str(error)
-    else:
-        assert y.tolist() == [0.5, count - 0.5]
+    kc.launch(kernel, 2, [np.array([0, count - 1], np.int32)], [y])
+    return y.tolist()
+
+
+def test_chains_of_branches_run_or_are_refused() -> None:
+    assert chain_of_branches(100) == [0.5, 99.5]
+    # The limit is met in code generation, and beyond in the front end.
+    for count in (160, 400):
+        with pytest.raises(kc.KernelSyntaxError, match="nested too deeply"):
+            chain_of_branches(count)
 
 
 def test_long_sums_are_refused_by_their_length() -> None:

@@ -143,6 +143,48 @@ def test_registered_structs_are_trees() -> None:
     assert_close(jnp.asarray(gradient.mass), jnp.array(14.0))
 
 
+@register_struct
+@kc.struct
+class Scales:
+    factor: kc.float64
+    center: kc.vec3d
+
+
+@register_struct
+@kc.struct
+class Nested:
+    scales: Scales
+    offsets: kc.array(dtype=kc.float64)
+
+
+@kc.kernel
+def scaled_by(x: F64, by: Nested, o: F64):
+    i = kc.tid()
+    o[i] = by.scales.factor * x[i] * by.scales.center[1] + by.offsets[i]
+
+
+def test_fields_are_traced_values() -> None:
+    x, call = jnp.array([1.0, 2.0]), jax_kernel(scaled_by)
+
+    def run(factor: Any, center: Any, offsets: Any) -> Any:
+        scales = Scales(center=center)
+        scales.factor = factor
+        return call(x, Nested(scales=scales, offsets=offsets))[0]
+
+    def wanted(factor: Any, center: Any, offsets: Any) -> Any:
+        return factor * x * center[1] + offsets
+
+    given = 3.0, jnp.array([1.0, 2.0, 4.0]), jnp.array([5.0, 6.0])
+    for transform in (lambda f: f, jax.jit, jax.jacrev, jax.jacfwd):
+        assert_close(transform(run)(*given), transform(wanted)(*given))
+    inner = Scales.of_fields({"factor": 0, "center": None})
+    axes = Nested.of_fields({"scales": inner, "offsets": None})
+    inner = Scales.of_fields({"factor": x, "center": given[1]})
+    batch = Nested.of_fields({"scales": inner, "offsets": given[2]})
+    found = jax.vmap(lambda by: call(x, by)[0], in_axes=(axes,))(batch)
+    assert_close(found, jnp.stack([wanted(f, *given[1:]) for f in x]))
+
+
 def test_indexed_arrays_are_arguments() -> None:
     data, indices = jnp.arange(5.0), jnp.array([3, 3, 0], jnp.int32)
     call = jax_kernel(picked, launch_dims=3)
