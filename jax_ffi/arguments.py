@@ -160,7 +160,7 @@ def _narrowed(operands: Operands, index: int, given: Any) -> Any:
         operands,
         index,
         f"{dimensions_text(given.dtype, given.ndim)}, whose values may be out of range",
-        f"cast it where they are not: {name}.astype('{as_array(wanted).dtype}')",
+        f"pass {name}.astype('{as_array(wanted).dtype}') if they are not",
     )
 
 
