@@ -64,11 +64,7 @@ def begin(e: Emitter, func: Func, arrays: Sequence[Var] | None = None) -> Accumu
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, array_type(eqn).dtype)
-    joined = (
-        stencil.joined_additions(func, e.lane_facts.strides)
-        if e.gang > 1
-        else dict[Eqn, JoinedAdditions]()
-    )
+    joined = stencil.joined_additions(func, e.lane_facts.strides, e.gang)
     brief, in_place = _brief(func), e.gang == 1
     return Accumulation(func, shared, log, partial, joined, brief=brief, in_place=in_place)
 
@@ -83,7 +79,7 @@ def plan_of_form(e: Emitter, func: Func, strides: Strides) -> Accumulation:
         plan,
         func=func,
         partial=dict(zip(partial, plan.partial.values(), strict=True)),
-        neighbours=stencil.joined_additions(func, strides),
+        neighbours=stencil.joined_additions(func, strides, e.gang),
         brief=_brief(func),
     )
 

@@ -27,8 +27,7 @@ from kernelcore.passes.access.index_offsets import Position, definitions, positi
 
 # These touch no array to which threads add in SHARED form.
 _UNRELATED = REPEATABLE | {OpKind.LOAD}
-# From the first addition to the last: not beyond a gang, so that what is stored is an element that
-# some lane adds to.
+# From the first addition to the last.
 MAX_SPREAD = 4
 
 
@@ -51,13 +50,16 @@ class _Row:
         return not any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
-def joined_additions(func: Func, strides: Strides) -> Mapping[Eqn, JoinedAdditions]:
-    """The additions of gangs that may be made together, by each of them.
+def joined_additions(func: Func, strides: Strides, gang: int) -> Mapping[Eqn, JoinedAdditions]:
+    """The additions of gangs of ``gang`` threads that may be made together, by each of them.
 
     ``strides`` says by how much scalars grow from thread to thread
     (``codegen/analysis/uniformity.py``).
     """
-    defined = definitions(func)
+    if gang == 1:
+        return {}
+    # Not beyond a gang, so that what is stored is an element that some lane adds to.
+    spread, defined = min(gang, MAX_SPREAD), definitions(func)
     found: dict[Eqn, JoinedAdditions] = {}
     for region in walk_regions(func.body):
         # What lies in one row may be added together as long as nothing else is added there.
@@ -68,11 +70,11 @@ def joined_additions(func: Func, strides: Strides) -> Mapping[Eqn, JoinedAdditio
             place = _place(eqn, defined, strides)
             row = None if place is None else _Row(eqn.inputs[0], place[:-1], place[-1][0])
             for other in [r for r in rows if row is None or r.may_meet(row)]:
-                found.update(_together(other, rows.pop(other)))
+                found.update(_together(other, rows.pop(other), spread))
             if row is not None and place is not None:
                 rows.setdefault(row, []).append((eqn, place[-1][1]))
         for row, added in rows.items():
-            found.update(_together(row, added))
+            found.update(_together(row, added, spread))
     return found
 
 
@@ -151,12 +153,14 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Position |
     return place if steps == [*[0] * (array.ndim - 1), 1] else None
 
 
-def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, JoinedAdditions]:
-    """The additions to ``row``, by each of them; none where they do not overlap."""
+def _together(
+    row: _Row, added: Sequence[tuple[Eqn, int]], spread: int
+) -> Mapping[Eqn, JoinedAdditions]:
+    """The additions to ``row``, by each of them; none where they are further apart, or equal."""
     eqns = tuple(eqn for eqn, _ in added)
     offsets = [offset for _, offset in added]
     low, high = min(offsets), max(offsets)
-    if low == high or high - low > MAX_SPREAD:
+    if low == high or high - low > spread:
         return {}
     # Rows start at multiples of registers, and so do a gang's own elements.
     origin = 0 if low <= 0 <= high else (low + high) // 2

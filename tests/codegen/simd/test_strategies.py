@@ -340,3 +340,20 @@ def test_indices_that_wrap_between_the_threads_of_a_gang() -> None:
     x, y = floats(65536), np.zeros(64, np.float32)
     assert launch(optimize(first.func), [x, y], (64,), None, 8, 1, 1, 1) == abi.STATUS_OK
     np.testing.assert_array_equal(y, x[0])
+
+
+@pytest.mark.parametrize("gang", [2, 4, 8])
+def test_additions_to_neighbours_beyond_a_gang(gang: int) -> None:
+    @kc.kernel
+    def spread(k: kc.array[kc.int64], c: kc.array[kc.int64]):
+        i = kc.tid()
+        kc.atomic_add(c, i, k[i])
+        kc.atomic_add(c, i + 3, 2 * k[i])
+
+    k = np.arange(1, 40, dtype=np.int64)
+    wanted = np.zeros(42, np.int64)
+    wanted[:39] += k
+    wanted[3:] += 2 * k
+    c = np.zeros(42, np.int64)
+    assert launch(optimize(spread.func), [k, c], (39,), None, gang, 1, 1, 1) == abi.STATUS_OK
+    np.testing.assert_array_equal(c, wanted)
