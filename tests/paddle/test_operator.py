@@ -80,6 +80,14 @@ def test_second_derivatives_through_later_operations() -> None:
     np.testing.assert_allclose(second.numpy(), 30 * x.numpy() ** 4, rtol=1e-6)
 
 
+def test_third_derivatives_through_products_with_the_operand() -> None:
+    op, x = paddle_op(cubed), tensor([2.0])
+    (first,) = paddle.grad((op(x, 1.0) * x).sum(), x, create_graph=True)
+    (second,) = paddle.grad(first, x, create_graph=True)
+    (third,) = paddle.grad(second, x)
+    assert [first.item(), second.item(), third.item()] == [32.0, 48.0, 48.0]
+
+
 def test_gradients_of_some_of_several_tensors() -> None:
     op, x, w = paddle_op(product_and_sum), tensor([1.0, 2.0]), tensor([3.0, 4.0])
     product, total = op(x, w)

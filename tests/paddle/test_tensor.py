@@ -20,6 +20,7 @@ from paddle_ext import (
     dtype_from_paddle,
     dtype_to_paddle,
     from_paddle,
+    paddle_op,
     stream_from_paddle,
     to_paddle,
 )
@@ -72,6 +73,25 @@ def test_light_handles_and_tensors_are_launched_directly() -> None:
     kc.launch(squared, dim=2, inputs=[x], outputs=[loss])
     assert float(loss[0]) == 10.0
     assert loss.inplace_version > 0
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        kc.ArrayMemory,
+        from_paddle,
+        lambda t: kc.launch(squared, dim=1, inputs=[t], outputs=[paddle.zeros([1])]),
+        paddle_op(squared, output_dims=1),
+    ],
+    ids=["memory", "array", "launch", "operator"],
+)
+def test_tensors_that_are_read_leave_derivatives_of_paddle_as_they_are(read: Any) -> None:
+    x = paddle.to_tensor([2.0], stop_gradient=False)
+    value, other = (x * x * x * x).sum(), paddle.ones([1])
+    for expected in (32.0, 48.0, 48.0):
+        read(other)
+        (value,) = paddle.grad(value, x, create_graph=True)
+        assert value.item() == expected
 
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)

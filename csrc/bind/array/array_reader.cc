@@ -31,6 +31,7 @@ struct TypeEntry {
   bool is_numpy = false;             // tried before its route
   bool may_be_negated = false;       // has a method is_neg()
   PyObject* note_written = nullptr;  // called with an array after a write
+  PyObject* restore_mode = nullptr;  // called after every use of `api`
   PyObject* is_deleted = nullptr;    // of a type with buffers: whether an array has lost its memory
   // Read the C++ tensor, in place of the exchange API; null for other libraries.
   const torch::TensorFunctions* tensor = nullptr;
@@ -63,6 +64,40 @@ PyObject* version_counter_of(PyObject* type) {
   return found.release().ptr();
 }
 
+/// Sets Paddle's mode of C++ operators back to eager; null for other arrays. Never released.
+///
+/// Its exchange API leaves them in a mode that records no derivatives, until the next operator that
+/// Python calls: rules of second derivatives that run before it would be cut off from the graph.
+PyObject* eager_mode_setter_of(PyObject* type) {
+  if (!has_attribute(type, "_bump_inplace_version")) return nullptr;
+  nb::object name = nb::steal(PyUnicode_FromString("paddle.base.core"));
+  nb::object core = nb::steal(PyImport_GetModule(name.ptr()));
+  nb::object partial = nb::module_::import_("functools").attr("partial");
+  nb::object flags = core.is_valid() ? attribute_of(core.ptr(), "globals") : core;
+  if (flags.is_valid()) flags = call_function(flags.ptr(), nullptr);
+  nb::object set = flags.is_valid() ? attribute_of(flags.ptr(), "__setitem__") : flags;
+  if (set.is_valid()) set = partial(set, "FLAGS_tensor_operants_mode", "eager");
+  bool is_known = set.is_valid() && call_function(set.ptr(), nullptr).is_valid();
+  if (!is_known) drop_exception();
+  return is_known ? set.release().ptr() : nullptr;
+}
+
+/// At its end calls a function without arguments, and keeps the error that is set.
+class CallAtEnd {
+ public:
+  explicit CallAtEnd(PyObject* function) : function_(function) {}
+  CallAtEnd(const CallAtEnd&) = delete;
+  CallAtEnd& operator=(const CallAtEnd&) = delete;
+  ~CallAtEnd() {
+    if (function_ == nullptr) return;
+    nb::error_scope kept;
+    if (!call_function(function_, nullptr).is_valid()) PyErr_Clear();
+  }
+
+ private:
+  PyObject* function_;
+};
+
 Route route_of(PyObject* object) {
   if (is_masked(object)) return Route::kMasked;
   if (PyObject_CheckBuffer(object) != 0) return Route::kBuffer;
@@ -88,6 +123,7 @@ TypeEntry classify(PyObject* object) {
     entry.tensor = tensor_functions_of(object, *entry.api);
     entry.may_be_negated = has_attribute(type, "is_neg");
     entry.note_written = version_counter_of(type);
+    entry.restore_mode = eager_mode_setter_of(type);
   }
   if (entry.route == Route::kBuffer) {
     entry.is_deleted = attribute_of(type, "is_deleted").release().ptr();
@@ -139,6 +175,7 @@ bool describe(PyObject* object, const torch::TensorFunctions* known, const DLPac
 bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, ArrayInfo& info,
                    Keeper& keeper) {
   // Python code that runs below may replace the entry.
+  CallAtEnd restored(entry.restore_mode);
   const torch::TensorFunctions* known = entry.tensor;
   bool may_be_negated = entry.may_be_negated;
   const DLPackExchangeAPI& api = *entry.api;
@@ -284,6 +321,7 @@ bool is_unchanged(PyObject* object, const ArrayInfo& info) {
   }
   // An object may get another class.
   if (entry.route != Route::kExchange) return false;
+  CallAtEnd restored(entry.restore_mode);
   DLTensor tensor;
   if (!describe(object, entry.tensor, *entry.api, tensor)) {
     drop_exception();
