@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import paddle
 from paddle.autograd import PyLayer
@@ -12,6 +13,7 @@ from paddle.jit.dy2static.py_layer import StaticPyLayerContext
 from paddle.static.nn import static_pylayer
 
 from kernelcore import Kernel
+from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     BoundKernel,
     BoundKernels,
@@ -177,7 +179,10 @@ class PaddleOperator:
             # A saved tensor does not tell any more.
             ctx.wanted = self._wanted(given)
             ctx.numbers = _numbers(given)
-            ctx.save_for_backward(*filter(_is_tensor, given))
+            tensors = [a for a in given if _is_tensor(a)]
+            ctx.save_for_backward(*tensors)
+            ctx.versions = [a.inplace_version for a in tensors]
+            ctx.originals = [ref(a) for a in tensors]
             found = self.run(given)
             whole = [a for a, r in zip(found, outputs, strict=True) if not r.type.dtype.is_float]
             if whole:
@@ -185,7 +190,17 @@ class PaddleOperator:
             return found[0] if len(found) == 1 else found
 
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            given = merged(ctx.numbers, ctx.saved_tensor())
+            tensors = ctx.saved_tensor()
+            given = merged(ctx.numbers, tensors)
+            # Unlike Paddle's own operators, PyLayer does not compare versions. Those that hooks
+            # for saved tensors make are others.
+            versions = [
+                a.inplace_version if original() is a else version
+                for a, original, version in zip(tensors, ctx.originals, ctx.versions, strict=True)
+            ]
+            if versions != ctx.versions:
+                found, expected = merged(ctx.numbers, versions), merged(ctx.numbers, ctx.versions)
+                self._require_unchanged(ctx.wanted, found, expected)
             grads = self._gradients(ctx.wanted, given, cotangents)
             return [grads[i] for i in ctx.wanted]
 
@@ -227,8 +242,7 @@ class PaddleOperator:
         self, wanted: tuple[int, ...], given: Sequence[Any], cotangents: Sequence[Any]
     ) -> dict[int, Any]:
         """The cotangents of the operands ``wanted``."""
-        outputs = self.operation.outputs
-        seeds = tuple(j for j, result in enumerate(outputs) if result.type.dtype.is_float)
+        seeds = _seeds(self.operation)
         base, known = self._selected(wanted, given)
         adjoint, produced = base.vjp(wanted, seeds)
         operands = [*given, *known.operands, *(cotangents[j] for j in seeds)]
@@ -237,6 +251,30 @@ class PaddleOperator:
         grads = dict(zip(produced, found, strict=True))
         grads |= {i: grads[i] * share for i, share in known.start.items() if i in grads}
         return {i: grads[i] if i in grads else paddle.zeros_like(given[i]) for i in wanted}
+
+    def _require_unchanged(
+        self, wanted: tuple[int, ...], found: Sequence[Any], expected: Sequence[Any]
+    ) -> None:
+        """Refuse unexpected versions of tensors that the cotangents of ``wanted`` depend on.
+
+        Raises:
+            KernelGradError: Naming the parameter. Paddle raises it as an error of its own.
+        """
+        operation = self.operation
+        read = range(len(expected))
+        # With atomic minima or maxima the kernel itself runs again, on all operands.
+        if extremum_operations(operation, wanted) is None:
+            adjoint = self.vjp(wanted, _seeds(operation))[0].operation
+            read = [i for i in read if adjoint.param_of_operand(i) is not None]
+        for index in read:
+            if found[index] != expected[index]:
+                error = operation.argument_error(
+                    index,
+                    f"expected the tensor as the call found it (version {expected[index]}), found "
+                    f"it changed in place since (version {found[index]})",
+                    "change a copy of it, x.clone(), or call backward before",
+                )
+                raise KernelGradError(error.message, error.loc, error.remedy)
 
     def _selected(
         self, wanted: tuple[int, ...], given: Sequence[Any]
@@ -277,6 +315,11 @@ class PaddleOperator:
             f"expected a Paddle tensor, found {type(arg).__name__}",
             "convert it with paddle.to_tensor or to_paddle",
         )
+
+
+def _seeds(operation: Operation) -> tuple[int, ...]:
+    """The results that have cotangents."""
+    return tuple(j for j, r in enumerate(operation.outputs) if r.type.dtype.is_float)
 
 
 def _number_of(arg: Any) -> Any:

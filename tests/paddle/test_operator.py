@@ -37,6 +37,12 @@ def scaled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
 
 
 @kc.kernel
+def gated(x: kc.array(dtype=float), w: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i] * x[i] + w[i]
+
+
+@kc.kernel
 def projected(
     x: kc.array(dtype=kc.vec3),
     m: kc.vec3,
@@ -133,6 +139,52 @@ def test_tensors_of_any_strides() -> None:
     op(whole[:, 1], 1.0).sum().backward()
     np.testing.assert_array_equal(whole.grad.numpy()[:, 1], 3 * np.array([1.0, 3.0, 5.0]) ** 2)
     assert op(paddle.zeros([0]), 1.0).shape == [0]
+
+
+CHANGES = {
+    "element": lambda z: z.__setitem__(0, 5.0),
+    "view": lambda z: z[1:].add_(paddle.ones([1])),
+    "detached": lambda z: z.detach().add_(paddle.ones([2])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_operands_changed_in_place_before_the_backward_are_refused(change: str) -> None:
+    x = tensor([1.0, 2.0])
+    z = x * 1.0
+    y = paddle_op(cubed)(z, 1.0)
+    CHANGES[change](z)
+    with pytest.raises(Exception, match=r"KernelGradError: cubed.* 'x': .* changed in place"):
+        y.sum().backward()
+
+
+def test_leaves_changed_in_place_before_the_backward_are_refused() -> None:
+    x = tensor([1.0, 2.0])
+    y = paddle_op(cubed)(x, 1.0)
+    with paddle.no_grad():
+        x.add_(paddle.ones([2]))
+    with pytest.raises(Exception, match=r"KernelGradError: cubed.* 'x': .* changed in place"):
+        y.sum().backward()
+
+
+def test_tensors_that_hooks_restore_have_versions_of_their_own() -> None:
+    x = tensor([1.0, 2.0])
+    z = x * 1.0
+    z.add_(z)
+    with paddle.autograd.saved_tensors_hooks(lambda t: t.numpy(), paddle.to_tensor):
+        y = paddle_op(cubed)(z, 1.0)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [24.0, 96.0])
+
+
+def test_operands_that_the_backward_does_not_read_may_change_in_place() -> None:
+    x, w = tensor([1.0, 2.0]), tensor([3.0, 4.0])
+    changed = w * 1.0
+    y = paddle_op(gated)(x, changed)
+    changed[0] = 7.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0])
+    np.testing.assert_array_equal(w.grad.numpy(), [1.0, 1.0])
 
 
 @pytest.mark.parametrize("is_static", [False, True])
