@@ -23,6 +23,7 @@ from kernelcore.operators.forms.cost import Cost
 from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
+from kernelcore.operators.forms.static_programs import AsItIs
 from kernelcore.operators.forms.stored_programs import let_torch_ask
 from kernelcore.operators.fusion import Fuse
 from kernelcore.operators.operator_function import NumpyFunction, OperatorFunction
@@ -224,6 +225,10 @@ class Op(OfKernel):
             raise KernelArgumentError(
                 f"{self.__name__}(): {text}", loc, "convert one of them"
             ) from None
+
+
+# An operator may be called in a program before its first call with tensors imports the adapter.
+setattr(Op, AsItIs.ATTRIBUTE, AsItIs())
 
 
 def _torch_compiler() -> Any | None:

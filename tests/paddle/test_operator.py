@@ -204,6 +204,26 @@ def test_equal_extrema_share_the_derivative(is_static: bool) -> None:
 
 
 @pytest.mark.parametrize("full_graph", [True, False])
+def test_operators_of_every_framework_in_programs(full_graph: bool) -> None:
+    op, other = kc.op(cubed), kc.op(product_and_sum)
+
+    def function(x: Any, w: Any) -> Any:
+        y, z = other(op(x, a=2.0), w)
+        return y * z
+
+    x, w = tensor([1.0, 2.0]), tensor([3.0, 4.0])
+    value = paddle.jit.to_static(function, full_graph=full_graph)(x, w)
+    value.sum().backward()
+    found = [value.numpy(), x.grad.numpy(), w.grad.numpy()]
+    x.clear_grad()
+    w.clear_grad()
+    value = function(x, w)
+    value.sum().backward()
+    for one, expected in zip(found, [value, x.grad, w.grad], strict=True):
+        np.testing.assert_array_equal(one, expected.numpy())
+
+
+@pytest.mark.parametrize("full_graph", [True, False])
 def test_programs(full_graph: bool) -> None:
     op, other = paddle_op(cubed), paddle_op(product_and_sum)
 
