@@ -11,6 +11,7 @@ from kernelcore import Array, ArrayMemory, ArrayType
 from kernelcore.operators import (
     Operation,
     array_text,
+    element_type,
     evaluate,
     run_in_python,
     runs_in_python,
@@ -72,6 +73,27 @@ def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> lis
     if all(extent >= 0 for shape in shapes for extent in shape):
         operation.check_extents(shapes)
     return [evaluate(result.shape, shapes) for result in operation.outputs]
+
+
+def check_values(operation: Operation, values: Sequence[Any]) -> None:
+    """Refuse values of a static program, and numbers, that do not fit ``operation``.
+
+    Raises:
+        KernelArgumentError: A value has another dtype or number of dimensions than the kernel
+            declares, or is too small for the launch.
+    """
+    for index, (operand, value) in enumerate(zip(operation.operands, values, strict=True)):
+        if not isinstance(operand.type, ArrayType):
+            continue  # Numbers are converted.
+        wanted = dtype_to_paddle(element_type(operand.type))
+        if value.dtype != wanted:
+            wanted, found = (str(dtype).removeprefix("paddle.") for dtype in (wanted, value.dtype))
+            raise operation.argument_error(
+                index,
+                f"expected {array_text(operand.type)}, found {found}",
+                f"convert it with .astype('{wanted}')",
+            )
+    infer_shapes(operation, [tuple(shape) for shape in operation.shapes(values)])
 
 
 def _as_declared(given: Any, declared: Any) -> Any:

@@ -36,7 +36,7 @@ from kernelcore.operators import (
     with_results,
 )
 from paddle_ext.dtype import dtype_from_paddle, dtype_to_paddle
-from paddle_ext.execute import merged, run_operation
+from paddle_ext.execute import check_values, merged, run_operation
 from paddle_ext.program import static_operator
 
 _Value = paddle.pir.Value  # pyright: ignore[reportPrivateImportUsage]
@@ -142,6 +142,8 @@ class PaddleOperator:
         """The visible results."""
         given = [self._operand(i, arg) for i, arg in enumerate(args)]
         if not paddle.in_dynamic_mode():
+            # Paddle ends the process where an error leaves what infers shapes.
+            check_values(self.operation, given)
             return _as_tuple(self._static_call(given))
         wanted = self._wanted(given) if paddle.is_grad_enabled() else ()
         if wanted:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from paddle.base import core
 from paddle.static import (
     MetaTensor,  # pyright: ignore[reportPrivateImportUsage]
     register_op,  # pyright: ignore[reportPrivateImportUsage]
 )
 
+import kernelcore
 from kernelcore.operators import Operation
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import infer_shapes, merged, run_operation
+
+# A call that raises while a program is made is made again, by frames that Paddle translates unless
+# it is told not to: an error of that translation would hide that of the operator.
+core.eval_frame_skip_file_prefix(
+    tuple(f"{Path(file).parent}/" for file in (kernelcore.__file__, __file__))
+)
 
 
 def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..., Any]:

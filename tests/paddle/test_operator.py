@@ -261,6 +261,43 @@ def test_arguments_of_wrong_types_are_refused(case: str) -> None:
         call(paddle_op(cubed))
 
 
+UNFIT = {
+    "rank": ((paddle.ones([2, 2]), paddle.ones([2])), "'x': expected array of float32 with 1"),
+    "extent": ((paddle.ones([4]), paddle.ones([2])), "'w': expected at least 4 elements"),
+    "dtype": ((paddle.ones([2], dtype="float64"), paddle.ones([2])), "'x': .* found float64"),
+}
+
+
+@pytest.mark.parametrize("full_graph", [True, False])
+@pytest.mark.parametrize("case", UNFIT)
+def test_values_that_do_not_fit_are_refused_while_a_program_is_made(
+    case: str, full_graph: bool
+) -> None:
+    op = paddle_op(product_and_sum)
+
+    def function(x: Any, w: Any) -> Any:
+        return op(x, w)
+
+    given, text = UNFIT[case]
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        paddle.jit.to_static(function, full_graph=full_graph)(*given)
+
+
+def test_programs_for_any_extent_check_it_when_they_run() -> None:
+    op = paddle_op(product_and_sum)
+
+    def function(x: Any, w: Any) -> Any:
+        return op(x, w)
+
+    specs = [paddle.static.InputSpec([None], "float32")] * 2
+    program: Any = paddle.jit.to_static(function, input_spec=specs, full_graph=True)
+    for extent in (2, 3):
+        product, _ = program(paddle.ones([extent]), paddle.ones([extent]))
+        np.testing.assert_array_equal(product.numpy(), np.ones(extent))
+    with pytest.raises(SystemError, match="kernelcore_"):
+        program(paddle.ones([3]), paddle.ones([2]))
+
+
 def test_misspelt_options_are_named() -> None:
     with pytest.raises(kc.KernelArgumentError, match=r"unknown argument 'output'(.|\n)*'outputs'"):
         cast("Any", paddle_op)(cubed, output=["y"])
