@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass
-from kernelcore.builtins.reference import is_narrow, trip_count
+from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ANY_ORDER, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
 from kernelcore.ir.walk import array_type, atoms_in, element_indices, walk_eqns, walk_paths
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.collected_values import collecting
+from kernelcore.passes.access.trips import known_trips
 
 # Iterations that run at a time, and share what does not depend on the index. Loops of fewer collect
 # in their order where others have parts, on every processor (docs/decisions/240, 256).
@@ -117,8 +118,8 @@ def _is_own_addition(eqn: Eqn) -> bool:
 
 def _may_have(loop: Eqn, trips: int) -> bool:
     """Whether ``loop`` may have that many iterations."""
-    bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
-    return len(bounds) < 3 or trip_count(*bounds) >= trips
+    known = known_trips(loop)
+    return known is None or known >= trips
 
 
 def _independent(loop: Eqn) -> IndependentLoop | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.builtins.reference import is_narrow, trip_count
+from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.analysis.independent_loops import (
     INDEPENDENT_LANES,
     IndependentLoop,
@@ -27,6 +27,7 @@ from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqn
 from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 from kernelcore.passes.access.index_offsets import definitions, position_of
+from kernelcore.passes.access.trips import known_trips
 
 # Loops that are known to have fewer iterations make their sums one by one.
 LEAST_TRIPS = 8
@@ -218,8 +219,8 @@ def _is_short(value: Var) -> bool:
 
 def _is_long(loop: Eqn) -> bool:
     """Whether ``loop`` is not known to be shorter than half of a block."""
-    bounds = [a.value for a in loop.inputs[:3] if isinstance(a, Const)]
-    return len(bounds) < 3 or trip_count(*(int(b) for b in bounds)) >= LEAST_TRIPS
+    known = known_trips(loop)
+    return known is None or known >= LEAST_TRIPS
 
 
 def _is_sum_of_lanes(eqn: Eqn, strides: Strides, moves: Strides) -> bool:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from math import prod
 
 from kernelcore.base.dataclass import dataclass, replace
-from kernelcore.builtins.reference import is_narrow, trip_count
+from kernelcore.builtins.reference import is_narrow
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import (
@@ -28,6 +28,7 @@ from kernelcore.ir.walk import (
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.effects import Access, AccessMap
 from kernelcore.passes.access.index_offsets import base_and_offset, definitions
+from kernelcore.passes.access.trips import known_trips
 
 # Values that can be computed again wherever their inputs are known.
 _PURE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.DIM})
@@ -270,9 +271,9 @@ def _weight(access: Access, uniform: set[Atom]) -> int:
 def _trips(loop: Eqn, access: Access, uniform: set[Atom]) -> int:
     if loop.op.kind is not OpKind.FOR or loop.regions[0].params[0] not in uniform:
         return OTHER_TRIPS
-    bounds = [a.value for a in loop.inputs[:3] if isinstance(a, Const)]
-    if len(bounds) == 3:
-        return trip_count(*(int(b) for b in bounds))
+    known = known_trips(loop)
+    if known is not None:
+        return known
     return AXIS_TRIPS if any(i in uniform for i in access.indices) else OTHER_TRIPS
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
-from kernelcore.builtins.reference import trip_count
-from kernelcore.ir.core import Atom, Const, Eqn, Var
+from kernelcore.ir.core import Atom, Eqn, Var
 from kernelcore.ir.op import READS, OpKind
 from kernelcore.passes.access.effects import Access, AccessMap
 from kernelcore.passes.access.index_offsets import base_and_offset, definitions
+from kernelcore.passes.access.trips import known_trips
 
 
 class Window(NamedTuple):
@@ -59,7 +59,7 @@ def reads_of(accesses: AccessMap, array: Atom) -> Reads:
         key = accesses.index_keys(access)[: access.outer_ndim]
         loops = [eqn for eqn, _ in access.path if eqn.op.kind is OpKind.FOR]
         axes = {loop: _axes_of(loop, access, defined) for loop in loops}
-        counts[key] = prod(_constant_trips(loop) for loop in loops if not axes[loop])
+        counts[key] = prod(_trips(loop) for loop in loops if not axes[loop])
         swept.update(*axes.values())
     windows = tuple(_windows(accesses, array, defined))
     return Reads(sum(counts.values()), sum(1 << axis for axis in swept), windows=windows)
@@ -85,7 +85,7 @@ def _axes_of(loop: Eqn, access: Access, defined: Mapping[Var, Eqn]) -> set[int]:
     return {axis for axis, i in enumerate(outer) if base_and_offset(i, defined)[0] is index}
 
 
-def _constant_trips(loop: Eqn) -> int:
-    """How often ``loop`` runs, where its bounds are constants; else 1."""
-    bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
-    return trip_count(bounds[0], bounds[1], bounds[2]) if len(bounds) == 3 else 1
+def _trips(loop: Eqn) -> int:
+    """How often ``loop`` runs, where that is known; else 1."""
+    known = known_trips(loop)
+    return 1 if known is None else known

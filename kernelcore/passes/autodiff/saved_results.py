@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kernelcore.base.dataclass import replace
-from kernelcore.builtins.reference import trip_count
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Const, Eqn, Func, Region, Var
+from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import STORE, TID, OpKind
 from kernelcore.ir.walk import used_atoms
 from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.passes.access.trips import known_trips
 
 # A loop with fewer iterations costs less than passing its results through memory.
 FEW_ITERATIONS = 16
@@ -83,5 +83,5 @@ def with_saved(func: Func, rank: int, values: Sequence[Var]) -> Func:
 def _is_worth_saving(eqn: Eqn) -> bool:
     if eqn.op.kind is not OpKind.FOR or not 0 < len(eqn.outputs) <= MOST_RESULTS:
         return False
-    bounds = [int(a.value) for a in eqn.inputs[:3] if isinstance(a, Const)]
-    return len(bounds) < 3 or trip_count(*bounds) > FEW_ITERATIONS
+    known = known_trips(eqn)
+    return known is None or known > FEW_ITERATIONS
