@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "bind/array/builtin_call.h"
 #include "bind/bindings.h"
 #include "core/run/interrupt.h"
 
@@ -39,11 +40,25 @@ void on_interrupt(int number) {
   g_handler_of_python.sa_handler(number);
 }
 
+// Functions of Python's module _signal, never released. They are in C: Python code would raise a
+// pending KeyboardInterrupt in the middle of a run.
+PyObject* g_getsignal = nullptr;
+PyObject* g_default_handler = nullptr;
+
 /// Whether Python raises KeyboardInterrupt at SIGINT. Other handlers may let the program go on.
 bool raises_keyboard_interrupt() {
-  nb::gil_scoped_acquire held;
-  nb::module_ signals = nb::module_::import_("signal");
-  return signals.attr("getsignal")(SIGINT).is(signals.attr("default_int_handler"));
+  nb::object number = nb::steal(PyLong_FromLong(SIGINT));
+  nb::object handler = number.is_valid() ? call_function(g_getsignal, number.ptr()) : nb::object();
+  if (!handler.is_valid()) PyErr_Clear();
+  return handler.ptr() == g_default_handler;
+}
+
+/// Whether Python is about to raise KeyboardInterrupt, for a signal before `on_interrupt` was set.
+bool is_interrupt_pending() {
+  if (PyOS_InterruptOccurred() == 0) return false;
+  // It took the signal.
+  PyErr_SetInterrupt();
+  return true;
 }
 
 /// Makes SIGINT call `on_interrupt`, unless the program has its own handler.
@@ -60,15 +75,21 @@ void install_handler() {
   if (sigaction(SIGINT, nullptr, &known) != 0 || known.sa_handler == on_interrupt) return;
   bool is_plain = (known.sa_flags & SA_SIGINFO) == 0 && known.sa_handler != SIG_DFL &&
                   known.sa_handler != SIG_IGN;
-  if (!is_plain || !raises_keyboard_interrupt()) return;
+  if (!is_plain) return;
+  nb::gil_scoped_acquire held;
+  if (!raises_keyboard_interrupt()) return;
   g_handler_of_python = known;
   known.sa_handler = on_interrupt;
   sigaction(SIGINT, &known, nullptr);
+  if (is_interrupt_pending()) interrupt_run();
 }
 
 }  // namespace
 
 void init_interrupts() {
+  nb::module_ signals = nb::module_::import_("_signal");
+  g_getsignal = nb::object(signals.attr("getsignal")).release().ptr();
+  g_default_handler = nb::object(signals.attr("default_int_handler")).release().ptr();
   set_interrupt_installer(install_handler);
 }
 

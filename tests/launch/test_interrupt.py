@@ -137,6 +137,22 @@ def test_chunks_that_have_run_are_written_and_the_next_launch_is_whole():
     assert y.all()
 
 
+def test_writes_of_a_run_that_a_pending_interrupt_ends_are_counted():
+    x, y = kc.ones(COUNT, dtype=float), kc.zeros(COUNT, dtype=float)
+    kc.launch(repeated, 1, [x, 1], [y])
+    version = y.version
+    saved = kc.num_threads()
+    kc.set_num_threads(1)
+    # Python's handler alone notes the signal, while the first chunk runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _assert_interrupted(lambda: kc.launch(repeated, COUNT, [x, 200_000], [y]), 0.05)
+    finally:
+        kc.set_num_threads(saved)
+    assert y.numpy()[0] != 0.0
+    assert y.version > version
+
+
 def test_backward_of_a_tape_and_of_torch_end():
     x = kc.array(np.ones(COUNT, np.float32), requires_grad=True)
     y = kc.zeros(COUNT, dtype=float, requires_grad=True)

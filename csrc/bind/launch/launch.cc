@@ -122,7 +122,7 @@ bool PreparedLaunch::run() {
     std::optional<ReleasedGil> released;
     if (launch.total > kInlinePoints || descriptor_.may_block) released.emplace();
     kernelcore::run(descriptor_, block_.data(), launch, Pool::instance());
-  } catch (const Error&) {
+  } catch (...) {
     note_writes();
     throw;
   }
