@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "bind/array/builtin_call.h"
 #include "bind/bindings.h"
 #include "bind/errors.h"
 #include "bind/function_object.h"
@@ -17,16 +18,6 @@ namespace {
 // How often settings have changed, and whether they let names hold; guarded by the GIL.
 uint64_t g_settings = 0;
 bool g_may_hold = true;
-
-/// Whether `name` stands for `found` in `space`; null: for nothing.
-bool stands_for(PyObject* space, PyObject* name, PyObject* found) {
-  bool is_dict = PyDict_Check(space) != 0;
-  PyObject* now = is_dict ? PyDict_GetItemWithError(space, name) : PyObject_GetAttr(space, name);
-  if (now == nullptr) PyErr_Clear();
-  // `found`, if it is that, has a reference of its own.
-  if (!is_dict) Py_XDECREF(now);
-  return now == found;
-}
 
 }  // namespace
 
@@ -46,10 +37,27 @@ void BoundNames::replace(nb::list given) {
 
 bool BoundNames::hold() const {
   if (rows.is_none() || settings_ != g_settings || !g_may_hold) return false;
-  for (const Name& one : names_) {
-    if (!stands_for(one.space, one.name, one.found)) return false;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const Name& one = names_[i];
+    if (PyDict_Check(one.space) == 0) {
+      if (!has_attribute(one)) return false;
+      continue;
+    }
+    // No Python code runs: all keys of namespaces are strings.
+    PyObject* now = PyDict_GetItemWithError(one.space, one.name);
+    if (now == nullptr) drop_exception();
+    if (now != one.found) return false;
   }
   return true;
+}
+
+/// Whether an attribute is as it was, and the names are.
+[[gnu::noinline]] bool BoundNames::has_attribute(Name one) const {
+  // Attributes may run Python code and other threads, which may replace the names.
+  nb::object kept = rows;
+  nb::object now = nb::steal(PyObject_GetAttr(one.space, one.name));
+  if (!now.is_valid()) drop_exception();
+  return now.ptr() == one.found && rows.is(kept);
 }
 
 void BoundNames::forget_all(bool may_hold) {
@@ -81,9 +89,9 @@ PyObject* call_following(PyObject* self, PyObject* const* args, Py_ssize_t count
   auto* state = nb::inst_ptr<Following>(self);
   nb::object function;
   PyObject* found = call_guarded([&] {
-    bool is_known = !state->names.is_none();
-    if (!is_known || !nb::inst_ptr<const BoundNames>(state->names)->hold()) follow(*state);
-    // Another thread may replace it meanwhile.
+    // Another thread may replace both meanwhile.
+    nb::object names = state->names;
+    if (names.is_none() || !nb::inst_ptr<const BoundNames>(names)->hold()) follow(*state);
     function = state->function;
     return Py_None;
   });

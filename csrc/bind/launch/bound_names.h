@@ -37,6 +37,8 @@ class BoundNames {
     PyObject* found;  // null: nothing
   };
 
+  bool has_attribute(Name one) const;
+
   std::vector<Name> names_;
   // How often settings had changed when the rows were taken.
   uint64_t settings_ = 0;
