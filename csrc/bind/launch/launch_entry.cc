@@ -120,16 +120,16 @@ bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
 
 /// The descriptor of a fast path with names: a tuple of a descriptor, the kernel that it is of, and
 /// names around it. Invalid if they stand for other objects than when it was compiled.
-[[gnu::noinline]] nb::object current_descriptor(PyObject* path, nb::handle& kernel) {
+[[gnu::noinline]] nb::object current_descriptor(PyObject* path, nb::object& kernel) {
   if (PyTuple_CheckExact(path) == 0) return {};
   if (!nb::inst_ptr<const BoundNames>(PyTuple_GetItem(path, 2))->hold()) return {};
-  kernel = PyTuple_GetItem(path, 1);
+  kernel = nb::borrow(PyTuple_GetItem(path, 1));
   return nb::borrow(PyTuple_GetItem(path, 0));
 }
 
 /// The descriptor of `kernel` if it has a fast path on the CPU, else invalid; `kernel` becomes the
-/// version that it is of, which `kernel` keeps.
-nb::object fast_descriptor(nb::handle& kernel) {
+/// version that it is of. Another thread may replace the path while the launch runs.
+nb::object fast_descriptor(nb::object& kernel) {
   if (Py_TYPE(kernel.ptr()) != g_entry.kernel) return {};
   nb::object path = nb::steal(PyObject_GetAttr(kernel.ptr(), g_entry.fast_path));
   if (!path.is_valid()) throw nb::python_error();
@@ -156,7 +156,7 @@ bool is_recording() {
 
 /// Launches; false, and nothing was run, if the general function has to.
 bool launch_plainly(const EntryArguments& arguments) {
-  nb::handle kernel(arguments.kernel());
+  nb::object kernel = nb::borrow(arguments.kernel());
   nb::object fast_path = fast_descriptor(kernel);
   if (!fast_path.is_valid() || is_recording()) return false;
   auto run = [&](nb::handle descriptor) {
