@@ -30,8 +30,6 @@ class BuiltinCall {
   /// Wraps `function`, which may be null.
   static BuiltinCall of_nothing(PyObject* function);
 
-  bool is_valid() const { return function_ != nullptr; }
-
   /// The result of the function; invalid with an error set.
   nanobind::object operator()() const {
     if (direct_ != nullptr) return nanobind::steal(direct_(owner_, nullptr));
