@@ -86,10 +86,13 @@ std::atomic<bool> g_is_forked{false};
 
 }  // namespace
 
+void watch_forks() {
+  pthread_atfork(nullptr, nullptr, [] { g_is_forked.store(true, std::memory_order_relaxed); });
+}
+
 Executor& operator_threads() {
   static OpenMpThreads* const threads = [] {
     OpenMp openmp = find_openmp();
-    pthread_atfork(nullptr, nullptr, [] { g_is_forked.store(true, std::memory_order_relaxed); });
     return openmp.is_found() ? new OpenMpThreads(openmp) : nullptr;
   }();
   if (threads == nullptr || g_is_forked.load(std::memory_order_relaxed)) return Pool::instance();

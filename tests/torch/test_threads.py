@@ -1,6 +1,7 @@
 """Operators run on torch's threads, as many as torch uses, and in forked children on their own."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -38,6 +39,36 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
+
+
+# The parent runs operators of torch only.
+CHILD_ALONE = (
+    PROGRAM.split("operator(x[:1])")[0]
+    + """
+torch.sin(x).sum()
+if os.fork() == 0:
+    operator(x)
+    print("child", flush=True)
+    os._exit(0)
+os.wait()
+"""
+)
+
+
+def test_the_first_operator_of_a_forked_child_ends(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(CHILD_ALONE)
+    env = {**os.environ, "TORCH_THREADS": "2", "KC_NUM_THREADS": "2"}
+    # In a session of its own: the child may wait for ever.
+    with subprocess.Popen(
+        [sys.executable, path], env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            printed, _ = process.communicate(timeout=30)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert printed.split() == ["child"]
 
 
 @pytest.mark.parametrize("count", [1, 2])

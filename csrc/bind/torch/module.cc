@@ -6,11 +6,13 @@
 #include "bind/bindings.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
+#include "torch/threads.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 void bind_torch(nb::module_& m) {
+  torch::watch_forks();
   bind_torch_fast_entry(m);
   bind_torch_autograd(m);
   m.def(
