@@ -111,6 +111,15 @@ def test_the_boxed_kernel_refuses_unfit_tensors(wrong: torch.Tensor, found: str)
     assert str(caught.value).startswith(expected + found + "\n  at y")
 
 
+def test_what_is_no_array_is_refused_where_the_kernel_needs_its_shape_alone() -> None:
+    signature = kernels.axpy().signature()
+    operands = [VECTOR, (False, FLOAT32, 0), VECTOR, VECTOR]
+    operation = _native.Operation(signature, operands, [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST)
+    x, y = vectors()
+    with pytest.raises(KernelArgumentError, match="expected an array, found str"):
+        operation.run([x, 2.0, y, "x"], [torch.empty(8)])
+
+
 def test_the_boxed_kernel_refuses_extents_that_32_bits_cannot_index() -> None:
     long = torch.zeros(1).expand(2**31)
     with pytest.raises(

@@ -87,10 +87,13 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
 ArrayView read_operand(const Operation& op, size_t index, PyObject* object, Keeper& keeper) {
   size_t parameter = op.parameter_of(index);
   ArrayInfo info;
-  bool is_read = read_array(object, Access::kRead, info, keeper) == ReadStatus::kOk;
+  ReadStatus status = read_array(object, Access::kRead, info, keeper);
+  bool is_read = status == ReadStatus::kOk;
   if (parameter == Operation::kNoParameter) {
     if (!is_read) {
-      throw op.descriptor.launch_error("expected an array, found none", take_python_error());
+      bool is_array = status != ReadStatus::kNotAnArray;
+      throw op.descriptor.launch_error("expected an array, found " + type_name(object),
+                                       is_array ? take_python_error() : "pass an array");
     }
   } else if (is_read) {
     info.is_read_only = false;  // A result that starts as a copy of it is written.
