@@ -190,6 +190,13 @@ class Call {
       refuse(index, "a tensor with memory", "one whose storage ends before its last element",
              "resize the storage, or pass the part of the tensor that is left");
     }
+    if (!view.is_aligned() && parameter != Operation::kNoParameter) {
+      refuse(
+          index,
+          "array of " + describe_array(name_of(spec.dtype), spec.ndim) + " aligned to its elements",
+          "a Tensor at other addresses, such as a view into packed records or bytes",
+          "copy it into an array of its own");
+    }
     // The shape is all that an operand gives which the kernel ignores.
     if (found == place_ || parameter == Operation::kNoParameter) return;
     bool is_value = op_.descriptor.slots[parameter].outer_ndim() == 0;

@@ -111,6 +111,15 @@ def test_the_boxed_kernel_refuses_unfit_tensors(wrong: torch.Tensor, found: str)
     assert str(caught.value).startswith(expected + found + "\n  at y")
 
 
+def test_tensors_that_are_not_aligned_to_their_elements_are_refused() -> None:
+    x = torch.frombuffer(bytearray(33), dtype=torch.float32, offset=1)
+    text = "aligned to its elements, found a Tensor at other addresses"
+    with pytest.raises(RuntimeError, match=text):
+        axpy()(torch.ones(8), 2.0, x)
+    with pytest.raises(KernelArgumentError, match=text):
+        Calls().entry()(torch.ones(8), 2.0, x)
+
+
 def test_what_is_no_array_is_refused_where_the_kernel_needs_its_shape_alone() -> None:
     signature = kernels.axpy().signature()
     operands = [VECTOR, (False, FLOAT32, 0), VECTOR, VECTOR]
