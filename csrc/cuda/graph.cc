@@ -125,6 +125,8 @@ void Graph::capture(const Fill& fill) {
     throw;
   }
   check(driver.end_capture(stream->handle(), &graph), "cuStreamEndCapture");
+  // What the previous graph used is let go behind the lock.
+  std::unique_lock lock(mutex_);
   try {
     instantiate(graph);
   } catch (...) {
@@ -132,7 +134,8 @@ void Graph::capture(const Fill& fill) {
     throw;
   }
   check(driver.destroy_graph(graph), "cuGraphDestroy");
-  uses_ = std::move(uses);
+  std::swap(uses_, uses);
+  lock.unlock();
 }
 
 void Graph::instantiate(GraphHandle graph) {
@@ -148,6 +151,7 @@ void Graph::instantiate(GraphHandle graph) {
 }
 
 void Graph::launch(const std::shared_ptr<Stream>& stream) const {
+  std::lock_guard lock(mutex_);
   for (const auto& allocation : uses_.memory) order_use(stream, allocation);
   for (const auto& [owner, is_tied] : uses_.owners) {
     if (owner->handle() != stream->handle()) stream->wait_for_owner(*owner);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "cuda/memory.h"
@@ -40,6 +41,8 @@ class Graph {
   void instantiate(GraphHandle graph);
 
   Device& device_;
+  // Driver calls on one graph exclude each other, and so do uses of `uses_`.
+  mutable std::mutex mutex_;
   GraphExecHandle exec_ = nullptr;
   GraphUses uses_;
 };

@@ -212,7 +212,13 @@ void bind_graphs(nb::module_& m) {
           "ordinal", [](const cuda::Graph& self) { return self.device().ordinal(); },
           "Of its device.")
       .def(
-          "capture", [](cuda::Graph& self, nb::object fill) { self.capture(calling(fill)); },
+          "capture",
+          [](cuda::Graph& self, nb::object fill) {
+            cuda::Graph::Fill function = calling(std::move(fill));
+            // Another thread that launches the graph may wait for work that needs the GIL.
+            ReleasedGil released;
+            self.capture(function);
+          },
           "fill"_a,
           nb::sig(
               "def capture(self, fill: collections.abc.Callable[[CudaStream], object]) -> None"),
