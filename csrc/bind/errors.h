@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "bind/released_gil.h"
 #include "core/error.h"
 
 namespace kernelcore::bind {
@@ -19,6 +20,7 @@ void set_error_types(std::array<nanobind::object, kErrorKinds> classes);
 void set_python_error(const Error& error);
 
 /// The result of `function`, or `failed` with a Python error set: C callers expect no exceptions.
+/// A thread that the interpreter unwinds at its end waits here.
 template <class Function, class Result>
 Result guarded(Function&& function, Result failed) noexcept {
   try {
@@ -31,6 +33,8 @@ Result guarded(Function&& function, Result failed) noexcept {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
     set_python_error(Error(ErrorKind::kInternal, error.what()));
+  } catch (...) {
+    wait_for_exit();
   }
   return failed;
 }

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "bind/released_gil.h"
+
 namespace kernelcore::bind {
 
 /// Calls `function` with one argument, or with none; invalid with an error set if it raises.
@@ -11,7 +13,8 @@ namespace kernelcore::bind {
 inline nanobind::object call_function(PyObject* function, PyObject* object) {
   PyObject* arguments[] = {nullptr, object};
   size_t count = (object == nullptr ? 0 : 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
-  return nanobind::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
+  return nanobind::steal(
+      held_at_exit([&] { return PyObject_Vectorcall(function, arguments + 1, count, nullptr); }));
 }
 
 /// Clears the Python error, if any; KeyboardInterrupt and others that no program handles are

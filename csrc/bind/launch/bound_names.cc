@@ -9,6 +9,7 @@
 #include "bind/bindings.h"
 #include "bind/errors.h"
 #include "bind/function_object.h"
+#include "bind/released_gil.h"
 
 namespace nb = nanobind;
 
@@ -55,7 +56,7 @@ bool BoundNames::hold() const {
 [[gnu::noinline]] bool BoundNames::has_attribute(Name one) const {
   // Attributes may run Python code and other threads, which may replace the names.
   nb::object kept = rows;
-  nb::object now = nb::steal(PyObject_GetAttr(one.space, one.name));
+  nb::object now = nb::steal(held_at_exit([&] { return PyObject_GetAttr(one.space, one.name); }));
   if (!now.is_valid()) drop_exception();
   return now.ptr() == one.found && rows.is(kept);
 }
@@ -78,7 +79,9 @@ using FollowingSlots =
 
 /// Takes the names that stand for something else now, and the function for them.
 [[gnu::noinline]] void follow(Following& state) {
-  nb::tuple found = nb::cast<nb::tuple>(state.find());
+  nb::object given = call_function(state.find.ptr(), nullptr);
+  if (!given.is_valid()) throw nb::python_error();
+  nb::tuple found = nb::cast<nb::tuple>(given);
   nb::object names = found[0], function = found[1];
   std::swap(state.names, names);
   std::swap(state.function, function);
@@ -96,7 +99,9 @@ PyObject* call_following(PyObject* self, PyObject* const* args, Py_ssize_t count
     return Py_None;
   });
   if (found == nullptr) return nullptr;
-  return PyObject_Vectorcall(function.ptr(), args, static_cast<size_t>(count), keywords);
+  return held_at_exit([&] {
+    return PyObject_Vectorcall(function.ptr(), args, static_cast<size_t>(count), keywords);
+  });
 }
 
 nb::object make_following(nb::handle find, std::string name) {

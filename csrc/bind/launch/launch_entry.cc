@@ -10,6 +10,7 @@
 #include "bind/errors.h"
 #include "bind/launch/bound_names.h"
 #include "bind/launch/launch.h"
+#include "bind/released_gil.h"
 #include "core/error.h"
 
 namespace nb = nanobind;
@@ -154,6 +155,16 @@ bool is_recording() {
   return !recorder.is_none();
 }
 
+/// The descriptor that runs `kernel` on one thread.
+[[gnu::noinline]] nb::object serial_descriptor(nb::handle kernel) {
+  auto get = [](nb::handle object, const char* name) {
+    PyObject* found = held_at_exit([&] { return PyObject_GetAttrString(object.ptr(), name); });
+    if (found == nullptr) throw nb::python_error();
+    return nb::steal(found);
+  };
+  return get(get(kernel, "executable"), "serial");
+}
+
 /// Launches; false, and nothing was run, if the general function has to.
 bool launch_plainly(const EntryArguments& arguments) {
   nb::object kernel = nb::borrow(arguments.kernel());
@@ -164,7 +175,7 @@ bool launch_plainly(const EntryArguments& arguments) {
                   arguments.inputs(), arguments.outputs());
   };
   try {
-    if (!run(fast_path)) run(nb::object(kernel.attr("executable").attr("serial")));
+    if (!run(fast_path)) run(serial_descriptor(kernel));
     return true;
   } catch (const Error& error) {
     // None is refused before anything is run.

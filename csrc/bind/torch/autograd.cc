@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "bind/errors.h"
 #include "bind/function_object.h"
 #include "bind/launch/operation.h"
+#include "bind/released_gil.h"
 #include "bind/torch/dispatch_state.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
@@ -80,7 +82,13 @@ nb::object checked(PyObject* object) {
 }
 
 nb::object get(PyObject* object, PyObject* name) {
-  return checked(PyObject_GetAttr(object, name));
+  return checked(held_at_exit([&] { return PyObject_GetAttr(object, name); }));
+}
+
+/// What `function`, which is in Python, returns.
+nb::object called(const nb::object& function, std::initializer_list<PyObject*> args) {
+  return checked(held_at_exit(
+      [&] { return PyObject_Vectorcall(function.ptr(), args.begin(), args.size(), nullptr); }));
 }
 
 nb::object new_tuple(size_t size) {
@@ -118,7 +126,7 @@ nb::object plan_of(Forward& forward, PyObject* context) {
   PyObject* found = PyDict_GetItemWithError(forward.plans.ptr(), needs.ptr());
   if (found != nullptr) return nb::borrow(found);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  nb::object made = forward.plan(needs);
+  nb::object made = called(forward.plan, {needs.ptr()});
   plan_in(made);
   forward.plans[needs] = made;
   return made;
@@ -191,7 +199,8 @@ std::shared_ptr<const Adjoint> adjoint_for(GradPlan& plan, uint64_t given) {
   for (const auto& [seeds, adjoint] : plan.adjoints) {
     if (seeds == given) return adjoint;
   }
-  nb::object made = plan.adjoint(given);
+  nb::object number = nb::cast(given);
+  nb::object made = called(plan.adjoint, {number.ptr()});
   std::shared_ptr<const Adjoint> adjoint;
   if (!made.is_none()) adjoint = std::make_shared<Adjoint>(nb::cast<Adjoint>(made));
   plan.adjoints.emplace_back(given, adjoint);
@@ -263,7 +272,8 @@ nb::object pull(const Backward& call) {
   for (size_t j = 0; j < call.cotangent_count; ++j) {
     set_item(cotangents, j, nb::borrow(call.cotangents[j]));
   }
-  return call.plan.pull(call.plan.choice, call.shapes, call.numbers, call.saved, cotangents);
+  return called(call.plan.pull, {call.plan.choice.ptr(), call.shapes.ptr(), call.numbers.ptr(),
+                                 call.saved.ptr(), cotangents.ptr()});
 }
 
 /// Whether no mode, transform or second derivative observes the steps of a backward.

@@ -7,6 +7,7 @@
 #include "bind/errors.h"
 #include "bind/function_object.h"
 #include "bind/launch/bound_names.h"
+#include "bind/released_gil.h"
 #include "bind/torch/dispatch_state.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
@@ -56,7 +57,8 @@ PyObject* call_fast(const FastEntry& entry, PyObject* const* args, Py_ssize_t co
     bool wants_grad = verdict == Verdict::kNeedsGrad && !entry.differentiated.is_none();
     if (wants_grad) fallback = entry.differentiated.ptr();
   }
-  return PyObject_Vectorcall(fallback, args, static_cast<size_t>(count), keywords);
+  return held_at_exit(
+      [&] { return PyObject_Vectorcall(fallback, args, static_cast<size_t>(count), keywords); });
 }
 
 PyObject* fast_entry(PyObject* self, PyObject* const* args, Py_ssize_t count,
