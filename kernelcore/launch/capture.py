@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import Token
+from contextvars import ContextVar, Token
 from typing import Any, Self
 
 from kernelcore._native import ArrayMemory
@@ -53,8 +53,8 @@ class ScopedCapture:
         observer.reset(self._token)
 
 
-# Captures that ``capture_begin`` started, innermost last.
-_open: list[ScopedCapture] = []
+# What ``capture_begin`` started, where ``observer`` is as it set it.
+_open: ContextVar[ScopedCapture | None] = ContextVar("kernelcore_capture", default=None)
 
 
 def capture_begin(
@@ -70,7 +70,7 @@ def capture_begin(
     """
     capture = ScopedCapture(device, stream, force_module_load, external)
     capture.__enter__()
-    _open.append(capture)
+    _open.set(capture)
 
 
 def capture_end(device: object = None, stream: object = None) -> Graph:
@@ -79,11 +79,12 @@ def capture_end(device: object = None, stream: object = None) -> Graph:
     Raises:
         KernelArgumentError: None has begun.
     """
-    if not _open:
+    capture = _open.get()
+    if capture is None:
         raise KernelArgumentError(
             "capture_end: nothing is being captured", remedy="call capture_begin() first"
         )
-    capture = _open.pop()
+    _open.set(None)
     capture.__exit__(None, None, None)
     return capture.graph
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,33 @@ def test_launches_run_when_they_are_replayed() -> None:
     x.fill_(10.0)
     kc.capture_launch(graph)
     assert y.list() == [66.0] * 4
+
+
+def test_captures_of_two_threads_are_apart() -> None:
+    turn = threading.Barrier(2)
+    x, arrays, graphs = kc.ones(4), [kc.zeros(4), kc.zeros(4)], {}
+
+    def captured(index: int) -> None:
+        # The second thread begins last; the first one ends first.
+        for now in range(2):
+            turn.wait(10)
+            if now == index:
+                kc.capture_begin()
+        kc.launch(add, dim=4, inputs=[x, index + 1.0], outputs=[arrays[index]])
+        for now in range(2):
+            turn.wait(10)
+            if now == index:
+                graphs[index] = kc.capture_end()
+
+    threads = [threading.Thread(target=captured, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, array in enumerate(arrays):
+        assert len(graphs[index]) == 1
+        kc.capture_launch(graphs[index])
+        assert array.list() == [index + 1.0] * 4
 
 
 def test_assignments_and_commands_are_captured() -> None:
