@@ -24,7 +24,8 @@ class Programs:
         """The program for ``values``, which are as for ``record``."""
         name = self.interface.function.__name__
         warn_of_compiled(name, "a function of several kernels", "call it with NumPy arrays")
-        for sources, programs in self._known.items():
+        # A copy: other threads add programs meanwhile.
+        for sources, programs in self._known.copy().items():
             key = tuple(_key_at(s, values) for s in sources)
             found = programs.get(key)
             if found is not None and found.is_current:
