@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import ref
 
 import jax
 import jax.ffi
@@ -59,10 +59,11 @@ for _name, _execute in (
     )
 
 
-# By what wraps a kernel, the operation of its calls with default shapes.
-_wrapped: WeakKeyDictionary[Any, Callable[[Any], Operation]] = WeakKeyDictionary()
+# What wraps a kernel, and the operation of its calls with default shapes, in the order they were
+# made. By identity: wrappers of one kernel may be equal, and one of them outlives the others.
+_wrapped: dict[int, tuple[ref[Any], Callable[[Any], Operation]]] = {}
 # Those that were compiled for the CPU.
-_compiled_wrappers: WeakSet[Any] = WeakSet()
+_compiled_wrappers: set[int] = set()
 
 
 def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> None:
@@ -70,8 +71,22 @@ def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> No
 
     It lives as long as ``wrapper``.
     """
-    _wrapped[wrapper] = operation
-    _compiled_wrappers.discard(wrapper)
+    key = id(wrapper)
+
+    def forget(_: ref[Any]) -> None:
+        _wrapped.pop(key, None)
+        _compiled_wrappers.discard(key)
+
+    _compiled_wrappers.discard(key)
+    _wrapped[key] = ref(wrapper, forget), operation
+
+
+def _wrappers() -> Iterator[tuple[Any, Callable[[Any], Operation]]]:
+    """The wrappers that live, and their operations."""
+    for known, operation in _wrapped.copy().values():
+        wrapper = known()
+        if wrapper is not None:
+            yield wrapper, operation
 
 
 def register_known(key: str, code: bytes) -> None:
@@ -109,7 +124,7 @@ def _image(key: str) -> bytes | None:
     """The code for GPUs of ``key``, if one of the wrapped kernels turns out to be it."""
     # That of this machine's GPUs, or of a machine that had none.
     architectures = dict.fromkeys((common_architecture(), DEFAULT_ARCHITECTURE))
-    for wrapper, operation in list(_wrapped.items()):
+    for wrapper, operation in _wrappers():
         for architecture in architectures:
             try:
                 found = gpu_operation_of(operation(wrapper), architecture, key)
@@ -123,10 +138,10 @@ def _image(key: str) -> bytes | None:
 
 def _compiled(key: str) -> int | None:
     """The address of the kernel of ``key``, once one of the wrapped kernels turns out to be it."""
-    for wrapper, operation in list(_wrapped.items()):
-        if wrapper in _compiled_wrappers:
+    for wrapper, operation in _wrappers():
+        if id(wrapper) in _compiled_wrappers:
             continue
-        _compiled_wrappers.add(wrapper)
+        _compiled_wrappers.add(id(wrapper))
         try:
             compiled = operation(wrapper).compiled
         except KernelError:

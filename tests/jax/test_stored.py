@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import pickle
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,20 @@ from jax.experimental import serialize_executable
 
 import jax_ffi
 import kernelcore as kc
-from jax_ffi import jax_callable, jax_kernel
+from jax_ffi import jax_callable, jax_kernel, registration
 from kernelcore.base.host import host
 from tests.helpers.environment import ROOT
 
 F32 = kc.array(dtype=kc.float32)
 SCALE = 0.8125
 PROGRAMS = ["executable", "export", "embedded"]
+
+
+@kc.kernel
+def stored_twice(x: F32, y: F32):
+    i = kc.tid()
+    y[i] = x[i] + 1.0
+
 
 # Each program runs in a fork of a process that has imported JAX and used nothing of it.
 LOAD = """
@@ -280,3 +289,19 @@ def test_extents_that_are_known_at_the_call_are_checked_there() -> None:
         "added(): argument 'y': expected at least 5 elements on axis 0, which the launch indexes, "
         "found 3"
     ) in str(refused.value)
+
+
+def test_a_wrapper_is_known_while_it_lives_whatever_becomes_of_equal_ones() -> None:
+    def known() -> list[Any]:
+        return [wrapper for wrapper, _ in registration._wrappers()]  # pyright: ignore[reportPrivateUsage]
+
+    first, second = jax_kernel(stored_twice), jax_kernel(stored_twice)
+    assert first == second
+    del first
+    gc.collect()
+    assert any(wrapper is second for wrapper in known())
+    gone = weakref.ref(second)
+    del second
+    gc.collect()
+    assert gone() is None
+    assert all(wrapper.kernel is not stored_twice for wrapper in known())
