@@ -65,10 +65,12 @@ class Config:
 
     __slots__ = (
         *("_block_dim", "_check_finite", "_deterministic", "_flush_denormals", "_mode"),
-        *("_optimize", "_perf_map", "_report_gathers", "quiet", "verify_cuda"),
+        *("_optimize", "_perf_map", "_report_gathers", "changes", "quiet", "verify_cuda"),
     )
 
     def __init__(self) -> None:
+        # How often settings that launches follow were set.
+        self.changes = 0
         self._mode = "release"
         self._check_finite = False
         self._flush_denormals = False
@@ -89,7 +91,7 @@ class Config:
         self.perf_map = _FLAGS.get(flag := os.environ.get("KC_PERF_MAP", "0"), flag)
 
     def __repr__(self) -> str:
-        names = sorted(name.removeprefix("_") for name in self.__slots__)
+        names = sorted({name.removeprefix("_") for name in self.__slots__} - {"changes"})
         return f"<config {', '.join(f'{name}={getattr(self, name)!r}' for name in names)}>"
 
     @property
@@ -103,7 +105,7 @@ class Config:
                 f"config.mode: expected {' or '.join(repr(m) for m in MODES)}, found {value!r}"
             )
         self._mode = value
-        _tell_of_change()
+        self._tell_of_change()
 
     @property
     def check_finite(self) -> bool:
@@ -112,7 +114,7 @@ class Config:
     @check_finite.setter
     def check_finite(self, value: bool) -> None:
         self._check_finite = _checked("check_finite", value)
-        _tell_of_change()
+        self._tell_of_change()
 
     @property
     def flush_denormals(self) -> bool:
@@ -121,7 +123,7 @@ class Config:
     @flush_denormals.setter
     def flush_denormals(self, value: bool) -> None:
         self._flush_denormals = _checked("flush_denormals", value)
-        _tell_of_change()
+        self._tell_of_change()
 
     @property
     def optimize(self) -> bool:
@@ -182,10 +184,10 @@ class Config:
         """The settings of kernels that launches and eager calls follow."""
         return *self.checks, self._flush_denormals
 
-
-def _tell_of_change() -> None:
-    for changed in on_change:
-        changed()
+    def _tell_of_change(self) -> None:
+        self.changes += 1
+        for changed in on_change:
+            changed()
 
 
 def _checked(name: str, value: object) -> bool:

@@ -6,15 +6,15 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
-from kernelcore.base.config import config, on_change
+from kernelcore.base.config import config
 from kernelcore.base.errors import KernelError, SrcLoc, labelled
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import function, source, source_check
 from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.dialect import dialect_of, in_dialect
+from kernelcore.launch import fast_paths
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -55,18 +55,6 @@ _PUBLIC = {
     *("export", "overload", "add_overload"),
 }
 _NO_KEY = re.compile("[^0-9a-zA-Z_]+")
-# Those that native code launches without Python.
-_with_fast_path: WeakSet[Kernel] = WeakSet()
-
-
-def _forget_fast_paths() -> None:
-    """Let every launch ask for the mode and the checks."""
-    for kernel in list(_with_fast_path):
-        kernel.cpu_fast_path = kernel.gpu_fast_path = None
-    _with_fast_path.clear()
-
-
-on_change.append(_forget_fast_paths)
 
 
 class Kernel:
@@ -338,20 +326,23 @@ class Kernel:
         """``executable`` if arguments are taken as they are, None if they have to be looked at."""
         return None if self.is_generic or not self.is_plain else self.executable
 
-    def note_launch(self, launched: Kernel, args: Sequence[Any]) -> None:
-        """Let launches of arrays like ``args`` take the short way to ``launched``, its version."""
+    def note_launch(self, launched: Kernel, args: Sequence[Any], changes: int) -> None:
+        """Let launches of arrays like ``args`` take the short way to ``launched``, its version.
+
+        ``changes`` is ``config.changes`` from before the version was chosen.
+        """
         if config.mode == "python":
             return
         executable = launched.plain_executable
         if executable is None or not executable.has_arrays:
             return
-        _with_fast_path.update((self, launched))
         if not executable.is_on_cpu:
             launched.gpu_fast_path = executable.cached_gpu_launch(args)
         elif launched._names:
             self.cpu_fast_path = executable.signature, launched, launched._names.checked
         else:
             self.cpu_fast_path = executable.signature
+        fast_paths.keep((self, launched), changes)
 
     def adjoint(
         self, wrt: tuple[int, ...], seeds: tuple[int, ...], single: frozenset[int] = frozenset()

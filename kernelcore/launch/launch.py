@@ -95,6 +95,7 @@ def launch(
         # Native code has a short way for kernels only.
         named = adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd
         return launch(as_kernel(kernel), dim, inputs, outputs, *named, max_blocks, block_dim)
+    changes = config.changes
     given, kernel = kernel, kernel.current()
     # Iterators are read once.
     inputs, outputs = (*inputs,), (*outputs,)
@@ -135,7 +136,7 @@ def launch(
     with use_options(options):
         execute(kernel, dim, args, record=record_tape)
     if options.device in (None, CPU):
-        given.note_launch(kernel, args)
+        given.note_launch(kernel, args, changes)
     return None
 
 
