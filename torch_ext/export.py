@@ -49,8 +49,7 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
 
     A C++ program loads the library (``dlopen``) before it loads the package; it needs libtorch, and
     neither Python nor kernelcore. A launch runs on the calling thread, as one chunk: sums of floats
-    over more than 256 points may differ from those of this process in the last places. Floats are
-    computed with in the mode of that thread, which keeps or flushes denormals. The code is
+    over more than 256 points may differ from those of this process in the last places. The code is
     made for the processor of this machine. There are no derivatives in it: programs that train are
     exported with their backward pass as operators of their own.
 
@@ -152,7 +151,8 @@ def _body(operation: Operation, tensor_values: bool, symbol: str) -> Iterator[st
             operation, param, bound, bound.operand >= 0 and is_tensor[bound.operand]
         )
     texts = ", ".join(_literal(m) for m in messages(operation.optimized))
-    yield f"launch({symbol}, block, grid, {{{texts}}});"
+    flush = str(operation.func.flush_denormals).lower()
+    yield f"launch({symbol}, block, grid, {flush}, {{{texts}}});"
     for j in range(operation.visible):
         yield f"stack[{j}] = reinterpret_cast<Slot>(t{j}.release());"
 

@@ -115,6 +115,12 @@ View read(TensorHandle tensor, int ndim, int32_t dtype, int64_t item, const char
   if (!is_dense || dims != ndim || found != dtype || device != aoti_torch_device_type_cpu()) {
     fail(std::string(expected) + ", found another tensor");
   }
+  // Compiled code assumes it.
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item) != 0) {
+    fail(std::string(expected) +
+         " aligned to its elements, found a Tensor at other addresses, such as a view into packed "
+         "records or bytes");
+  }
   view.data = static_cast<char*>(data);
   view.ndim = ndim;
   view.item = item;
@@ -211,15 +217,54 @@ std::string filled(const char* message, const int64_t* words) {
   return text;
 }
 
+/// Sets rounding to nearest and no traps, and what becomes of denormals; restores the thread's mode
+/// at the end.
+class FloatMode {
+ public:
+  explicit FloatMode(bool flush_denormals) : saved_(mode()) {
+    set_mode(kStandard | (flush_denormals ? kFlush : 0));
+  }
+  ~FloatMode() { set_mode(saved_); }
+  FloatMode(const FloatMode&) = delete;
+  FloatMode& operator=(const FloatMode&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  static constexpr uint64_t kStandard = 0x1f80;  // exceptions are masked
+  static constexpr uint64_t kFlush = 0x8040;     // results and operands
+  static uint64_t mode() { return __builtin_ia32_stmxcsr(); }
+  static void set_mode(uint64_t mode) { __builtin_ia32_ldmxcsr(static_cast<unsigned>(mode)); }
+#elif defined(__aarch64__)
+  static constexpr uint64_t kStandard = 0;
+  static constexpr uint64_t kFlush = uint64_t{1} << 24;
+  static uint64_t mode() {
+    uint64_t found = 0;
+    asm volatile("mrs %0, fpcr" : "=r"(found));
+    return found;
+  }
+  static void set_mode(uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
+#else
+  static constexpr uint64_t kStandard = 0;
+  static constexpr uint64_t kFlush = 0;
+  static uint64_t mode() { return 0; }
+  static void set_mode(uint64_t) {}
+#endif
+
+  const uint64_t saved_;
+};
+
 using Kernel = void(const void*, const Grid*, int64_t, int64_t);
 
 void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
-            const std::vector<const char*>& messages) {
+            bool flush_denormals, const std::vector<const char*>& messages) {
   int64_t status[kStatusWords] = {};
   Grid dims{{1, 1, 1, 1, 1, 1, 1, 1}, status};
   int64_t total = 1;
   for (size_t k = 0; k < grid.size(); ++k) total *= dims.dims[k] = grid[k];
-  if (total > 0) kernel(block, &dims, 0, total);
+  if (total > 0) {
+    FloatMode mode(flush_denormals);
+    kernel(block, &dims, 0, total);
+  }
   if (status[0] == 0) return;
   auto index = static_cast<size_t>(status[0] - kFirstAssertion);
   if (status[0] < kFirstAssertion || index >= messages.size()) {

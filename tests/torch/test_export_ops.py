@@ -41,6 +41,12 @@ def picked(
     y[i] = x[index[i]]
 
 
+@kc.kernel(flush_denormals=True)
+def flushing(x: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    y[i] = 0.5 * x[i] * x[i]
+
+
 # The operators of a library in a process of Python that has torch and nothing of ours.
 ALONE = """
 import sys, torch
@@ -49,18 +55,25 @@ assert not any(name.split(".")[0] in ("kernelcore", "torch_ext") for name in sys
 ops = torch.ops.kernelcore
 x = torch.arange(6, dtype=torch.float64)
 index = torch.tensor([3, 0, 1], dtype=torch.int32)
-take, quadratic, energy, picked = (getattr(ops, name) for name in sys.argv[2:])
+take, quadratic, energy, picked, flushing = (getattr(ops, name) for name in sys.argv[2:])
 print(take(x, index, 1, True).tolist())
 print(quadratic(x[::2], 0.5).tolist(), quadratic(x[:0], 0.5).tolist())
 print(*(energy(x[:n]).item() for n in (0, 1, 6)), energy(x.repeat(500)).item())
 for call in (
     lambda: quadratic(x.float(), 0.5), lambda: quadratic(x.reshape(2, 3), 0.5),
+    lambda: quadratic(torch.frombuffer(bytearray(9), dtype=torch.float64, offset=1), 0.5),
     lambda: take(x, index, 2**40, True), lambda: picked(x, index + 3), lambda: picked(x, -index),
 ):
     try:
         call()
     except RuntimeError as error:
         print(str(error).splitlines()[0])
+for is_flushing in (False, True):
+    torch.set_flush_denormal(is_flushing)
+    found = [call(x).item() for x in [torch.tensor([1e-160], dtype=torch.float64)]
+             for call in (lambda x: quadratic(x, 0.5), flushing)]
+    torch.set_flush_denormal(False)
+    print(found)
 """
 
 
@@ -68,7 +81,7 @@ def test_a_library_registers_operators_that_need_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kc.config, "mode", "debug")
-    ops = [take, quadratic, energy, kc.op(launch_dims="index")(picked)]
+    ops = [take, quadratic, energy, kc.op(launch_dims="index")(picked), torch_op(flushing)]
     path = export_ops(tmp_path / "ops.so", ops)
     names = [op._schema.name.partition("::")[2] for op in map(overload, ops)]
     command = [sys.executable, "-c", ALONE, str(path), *names]
@@ -80,9 +93,11 @@ def test_a_library_registers_operators_that_need_nothing_else(
     assert lines[2] == "0.0 0.0 225.0 112500.0"
     assert lines[3].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
     assert lines[4].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
-    assert lines[5] == "take(): a number is out of the range of int32"
-    assert lines[6].endswith("index 6 is outside of axis 0 of 'x', whose extent is 6")
-    assert lines[7] == "assertion failed: an index below 0 \N{SNOWMAN}\N{SNOWFLAKE}\N{SNOWBOARDER}"
+    assert "aligned to its elements, found a Tensor at other addresses" in lines[5]
+    assert lines[6] == "take(): a number is out of the range of int32"
+    assert lines[7].endswith("index 6 is outside of axis 0 of 'x', whose extent is 6")
+    assert lines[8] == "assertion failed: an index below 0 \N{SNOWMAN}\N{SNOWFLAKE}\N{SNOWBOARDER}"
+    assert lines[9:] == [str([0.5 * 1e-160 * 1e-160, 0.0])] * 2
 
 
 def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
