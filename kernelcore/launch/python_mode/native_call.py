@@ -16,7 +16,7 @@ from kernelcore.language.types import ArrayOf, Dense, Scalar
 from kernelcore.launch.declare import kernel
 from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.launch.kernel import Kernel
-from kernelcore.launch.python_mode.memory import ArrayView, loaded
+from kernelcore.launch.python_mode.array_view import ArrayView, loaded
 
 
 def call_native(function: NativeFunction, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

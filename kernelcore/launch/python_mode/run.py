@@ -28,7 +28,8 @@ from kernelcore.language.composite import value_class
 from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType, has_layout, type_of
 from kernelcore.launch.kernel import Kernel
-from kernelcore.launch.python_mode.memory import Added, ArrayView, Memory, shown
+from kernelcore.launch.python_mode.array_view import Added, ArrayView
+from kernelcore.launch.python_mode.memory import Memory, shown
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
 from kernelcore.runtime.array.addresses import at_address

@@ -25,7 +25,7 @@ from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.function import Function
 from kernelcore.language.overload_resolution import choose
 from kernelcore.language.types import Scalar, boolean, float32, int32, scalar_of, scalar_of_numpy
-from kernelcore.launch.python_mode.memory import Added, ArrayView
+from kernelcore.launch.python_mode.array_view import Added, ArrayView
 from kernelcore.launch.python_mode.native_call import call_native
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.runtime.structs import StructValue
