@@ -166,7 +166,7 @@ def test_rows_that_may_be_the_same(lanes: int, k: int) -> None:
 @pytest.mark.usefixtures("eager_sharing")
 def test_stencil_accumulation_does_not_depend_on_the_threads() -> None:
     func = optimize(in_one_array.func)
-    assert len(joined_additions(func, lane_strides(func))) == 3
+    assert len(joined_additions(func, lane_strides(func), 8)) == 3
     x = np.random.default_rng(4).normal(size=(64, 4096)).astype(np.float32)
     found: list[bytes] = []
     for threads in (1, 2, 3):
@@ -190,6 +190,6 @@ def test_stencil_accumulation_does_not_depend_on_the_threads() -> None:
     ids=lambda x: getattr(x, "name", str(x)),
 )
 def test_stencil_accumulation(func: Func, together: int) -> None:
-    found = joined_additions(func, lane_strides(func))
+    found = joined_additions(func, lane_strides(func), 8)
     assert len(found) == together
     assert set(found) <= set(walk_eqns(func.body))
