@@ -98,7 +98,8 @@ class HostCall:
         for k, buffer in enumerate(made):
             buffer.numpy()[...] = given[self.starts[k]].numpy() if k in self.starts else 0
         try:
-            self._run(given, made, HostBuffer.numpy)
+            with kc.ScopedDevice("cpu"):
+                self._run(given, made, HostBuffer.numpy)
         finally:
             loan.end()
 
