@@ -151,8 +151,11 @@ def _new_plan(
     reads: list[int] = []
     cotangents: list[int] = []
     # Any array may be the one at an address.
-    hidden = kernel.at_addresses
-    if any(i in written for i in wrt) or hidden.writes or (wrt and hidden.loads):
+    if (
+        any(i in written for i in wrt)
+        or kernel.at_addresses.writes
+        or (wrt and kernel.at_addresses.loads)
+    ):
         try:
             adjoint = kernel.adjoint(wrt, (), single)
         except KernelGradError as error:

@@ -62,10 +62,16 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
-        held = [a for a in held_by(args) if isinstance(a, ArrayMemory)]
-        if held and kernel.at_addresses.writes:
-            for array in held:
-                array.mark_write()
+        if not kernel.is_plain:
+            _count_writes_through(kernel, args)
+
+
+def _count_writes_through(kernel: Kernel, args: tuple[Any, ...]) -> None:
+    """Count a write to the arrays that elements of ``args`` hold, if ``kernel`` may make one."""
+    held = [a for a in held_by(args) if isinstance(a, ArrayMemory)]
+    if held and kernel.at_addresses.writes:
+        for array in held:
+            array.mark_write()
 
 
 def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:

@@ -49,7 +49,6 @@ class Memory:
     columns: list[tuple[Any, Sequence[Any]]] = field(
         default_factory=list[tuple[Any, Sequence[Any]]]
     )
-
     given: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
 
     def taken(self, data: Any, given: Any = None) -> Any:
