@@ -113,7 +113,11 @@ def own_bindings(func: Func) -> list[Binding]:
 
 
 def describe_launch(
-    func: Func, bindings: Sequence[Binding], *, is_serial: bool = False
+    func: Func,
+    bindings: Sequence[Binding],
+    *,
+    is_serial: bool = False,
+    covered: Sequence[GridIndexedAxis] = (),
 ) -> LaunchDescriptor:
     """What launchers know of ``func``, whose errors quote the user's source.
 
@@ -121,6 +125,7 @@ def describe_launch(
         func: A kernel that is ready for code generation.
         bindings: What its parameters are bound to.
         is_serial: Whether one thread has to run all points, in order.
+        covered: Axes on which launches refuse arrays that are larger than the grid.
     """
     wheres = [
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
@@ -142,6 +147,7 @@ def describe_launch(
         is_serial=is_serial,
         stored=stored(func),
         flush_denormals=func.flush_denormals,
+        covered_axes=covered,
         panel_rows=panel_rows(running_form(rows_as_elements(func))),
     )
 
@@ -200,5 +206,5 @@ def make_signature(
 
     Launches refuse arrays that are larger than the grid on the axes ``covered``.
     """
-    described = describe_launch(func, bindings)._replace(covered_axes=covered)
+    described = describe_launch(func, bindings, covered=covered)
     return described.signature(compiled.key, compiled.address)

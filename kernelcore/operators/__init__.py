@@ -11,7 +11,6 @@ from kernelcore.base.source_digest import package_version
 from kernelcore.base.threads import ForkLock, cached_property
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu.architectures import DEFAULT_ARCHITECTURE
-from kernelcore.codegen.simd.strategy import panel_rows
 from kernelcore.codegen.snippet.toolchain import find_compiler
 from kernelcore.codegen.target.cpu import thunk
 from kernelcore.compiler.code_store import load_portable, portable, resolve, stored_image

@@ -355,8 +355,7 @@ class Operation:
     @cached_property
     def described(self) -> LaunchDescriptor:
         """What launchers know of the kernel as it is compiled, before it is."""
-        found = describe_launch(self.optimized, self._without_zeros[1])
-        return found._replace(covered_axes=self.covered)
+        return describe_launch(self.optimized, self._without_zeros[1], covered=self.covered)
 
     @cached_property
     def native(self) -> native.Operation:
