@@ -65,6 +65,8 @@ MAX_EQNS_OF_GANGS = 8000
 LEAST_PACKED = 8
 # Rows that blocks transpose together at least: fewer wait for what an iteration hands to the next.
 LEAST_ROWS = 8
+# The same where a kernel only reads rows of one array: two registers of sums wait for less.
+LEAST_ROWS_OF_ONE_ARRAY = 16
 # Rows that a gang may run together, and the registers for the values that their loops use. Where
 # registers hold FLOAT_LANES_OF_MANY_REGISTERS there are 32 of them, else 16: what a loop carries
 # takes at most half of these, and the rest of what it uses may come from memory.
@@ -157,9 +159,9 @@ def best_gang(
     if obstacle is not None and not (has_short_loops and obstacle.loop is not None):
         return 1
     lanes = float_lanes // (2 if is_mostly_64_bit(eqns, strides) else 1)
-    if accesses_in_blocks(blocked_loops(func, strides)):
-        # More rows go through more of the first cache.
-        return max(lanes, LEAST_ROWS)
+    in_blocks = accesses_in_blocks(blocked_loops(func, strides))
+    if in_blocks:
+        return max(lanes, _least_rows(func, in_blocks))
     tile = _tile_of_two_registers(func, float_lanes)
     if tile is not None:
         if adds(func):
@@ -173,6 +175,17 @@ def best_gang(
         return min(lanes, MOST_INTEGERS_UNROLLED)
     few = 1 if may_be_short and float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
     return lanes * _registers(func, bodies, strides, scattered, few)
+
+
+def _least_rows(func: Func, in_blocks: Collection[Eqn]) -> int:
+    """The fewest rows of a gang whose blocks make the accesses ``in_blocks``.
+
+    More rows go through more of the first cache, which those of several arrays share, and leave
+    fewer registers to the rows of a tile.
+    """
+    is_one = len({eqn.inputs[0] for eqn in in_blocks}) == 1
+    has_room = is_one and not adds(func) and not can_tile_rows(func)
+    return LEAST_ROWS_OF_ONE_ARRAY if has_room else LEAST_ROWS
 
 
 def _registers(
