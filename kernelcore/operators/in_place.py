@@ -13,7 +13,6 @@ from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.operators.whole_results import covers
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.final_elements import first_writes, with_stores
-from kernelcore.passes.access.shared_memory import may_share_memory
 
 
 def in_place(
@@ -57,7 +56,7 @@ def _results_in_place(
         if in_order and operand != result:
             continue
         first = first_writes(accesses, params[k], goes_through)
-        if first is not None and may_share_memory(accesses, params[at], params[k]):
+        if first is not None and accesses.may_be_one(params[at], params[k]):
             found[operand] = result, first
     return found
 
