@@ -70,6 +70,17 @@ def rows(x: F2, y: F2):
 
 
 @kc.kernel
+def mixed_row(x: F2, y: F2):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k] * x[i, k]
+    first, last = x[i, 0], x[i, x.shape[1] - 1]
+    for k in range(x.shape[1]):
+        y[i, k] = total * first - last
+
+
+@kc.kernel
 def reversed_points(x: F1, y: F1):
     i = kc.tid()
     y[x.shape[0] - 1 - i] = x[i] * x[i]
@@ -132,6 +143,13 @@ def test_a_cotangent_takes_the_result_at_its_place() -> None:
     arrays = [normal(33) + k for k in range(4)]
     assert check(op, given_up, arrays) == {given_up[0]: 0, given_up[1]: 1}
     assert check(op, given_up[1:], arrays) == {given_up[1]: 0}
+
+
+def test_a_row_takes_the_place_of_one_that_is_loaded_before() -> None:
+    for kernel, expected in ((mixed_row, {0: 0}), (rows, {})):
+        op = kernel_operation(kernel, ["y"], launch_dims="x.shape[0]", output_dims="x")
+        for columns in (1, 5, 16, 70):
+            assert check(op, [0], [normal(67, columns)]) == expected
 
 
 @pytest.mark.parametrize(
