@@ -11,7 +11,7 @@ from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Atom, Func
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.final_elements import (
-    Axis,
+    ArrayAxis,
     Covers,
     GridAxis,
     Range,
@@ -68,11 +68,11 @@ def without_zeros(
 def covers(shape_of: Mapping[Atom, Shape], grid: Shape) -> Covers:
     """Whether an axis is as long as what an index goes through, for arrays of these shapes."""
 
-    def goes_through(axis: Axis, index_range: Range) -> bool:
+    def goes_through(axis: ArrayAxis, index_range: Range) -> bool:
         match index_range:
             case GridAxis(at):
                 found = grid[at]
-            case Axis(array, at):
+            case ArrayAxis(array, at):
                 found = shape_of[array][at]
         return found == shape_of[axis.array][axis.axis]
 

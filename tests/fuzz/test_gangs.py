@@ -128,7 +128,7 @@ def test_gangs_have_the_bits_of_scalar_code(shard: int) -> None:
 def test_loop_collapse_has_the_bits_of_scalar_code(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost_model.Work, "suits_gangs", lambda *_, **__: True)
+    monkeypatch.setattr(cost_model.GangWork, "suits_gangs", lambda *_, **__: True)
     lanes = LANES[1 + shard % (len(LANES) - 1)]
     fuzz(check_loop_collapse, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
 

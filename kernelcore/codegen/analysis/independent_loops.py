@@ -43,7 +43,6 @@ class IndependentLoop:
         most_in_panels: Up to how many iterations collect in their order in launches of
             ``LEAST_ROWS_TRANSPOSED`` rows or more, whose tiles have panels (``panels.py``); 0
             without panels.
-        equal: Pairs that may be one array; there are none.
     """
 
     body: Region
@@ -54,7 +53,6 @@ class IndependentLoop:
     apart: tuple[tuple[Var, Var], ...]
     is_ordered_if_short: bool = False
     most_in_panels: int = 0
-    equal: tuple[tuple[Var, Var], ...] = ()
 
 
 def independent_loops(func: Func, least_trips: int) -> Mapping[Eqn, IndependentLoop]:

@@ -21,7 +21,7 @@ from kernelcore.ir.core import NO_ATTRS, Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOAD, REPEATABLE, STORE, TID, WRITES, OpKind
 from kernelcore.ir.walk import eqns_inside, rewrite, used_atoms, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, float32, float64, int32
-from kernelcore.passes.access.final_elements import Axis, range_of
+from kernelcore.passes.access.final_elements import ArrayAxis, range_of
 from kernelcore.passes.access.index_offsets import definitions
 from kernelcore.passes.simplify.common_subexpressions import value_key
 from kernelcore.passes.simplify.dead_code import dce
@@ -45,16 +45,14 @@ class KeptRows:
         extent: How long a row is.
         apart: Pairs of arrays, one that is written while a value of the other one is kept, which
             must share no memory.
-        equal: Pairs that may be one array; there are none.
     """
 
     func: Func
     rows: tuple[Var, ...]
     keeping: frozenset[Eqn]
     taking: frozenset[Eqn]
-    extent: Axis
+    extent: ArrayAxis
     apart: tuple[tuple[Var, Var], ...]
-    equal: tuple[tuple[Var, Var], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +79,12 @@ def kept_rows(func: Func, least: int = LEAST_INSTRUCTIONS) -> KeptRows | None:
     Values of at least ``least`` instructions pay for their memory.
     """
     blocked, defined = blocked_loops(func, lane_strides(func)), definitions(func)
-    by_extent: dict[Axis, list[Eqn]] = {}
+    by_extent: dict[ArrayAxis, list[Eqn]] = {}
     for loop in func.body.eqns:
         if loop not in blocked or blocked[loop].by_rows is None:
             continue
         extent = range_of(loop, defined)
-        if isinstance(extent, Axis):
+        if isinstance(extent, ArrayAxis):
             by_extent.setdefault(extent, []).append(loop)
     written = {e.inputs[0] for e in walk_eqns(func.body) if e.op.kind in WRITES}
     for extent, loops in by_extent.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
@@ -48,11 +48,12 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
 
 
 def all_apart(
-    e: Emitter, result: str, users: Iterable[BlockedLoop | IndependentLoop | KeptRows]
+    e: Emitter, result: str, users: Sequence[BlockedLoop | IndependentLoop | KeptRows]
 ) -> str:
     """Whether ``result``, and every pair of arrays of ``users`` shares no more than it may."""
+    blocked = [user for user in users if isinstance(user, BlockedLoop)]
     pairs = {(*pair, False): None for user in users for pair in user.apart}
-    pairs |= {(*pair, True): None for user in users for pair in user.equal}
+    pairs |= {(*pair, True): None for loop in blocked for pair in loop.equal}
     for x, y, may_be_one in pairs:
         is_apart = memory.are_apart(e, x, y)
         if may_be_one:

@@ -22,7 +22,7 @@ from kernelcore.codegen.llvm.instruction_cost import instructions_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, MAX_EQNS_OF_NARROW_GANGS
 from kernelcore.codegen.simd.gang_work import (
-    Work,
+    GangWork,
     innermost_bodies,
     is_component_group,
     is_known_component,
@@ -223,7 +223,7 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
         return 0
     strides, row_major = collapsed_strides(func), row_major_accesses(func)
 
-    def work(part: Sequence[Eqn]) -> Work:
+    def work(part: Sequence[Eqn]) -> GangWork:
         apart = [e for e in part if not (e in row_major and is_known_component(e))]
         scattered = sum(bool(moving_axes(e, strides)) for e in apart)
         return replace(work_in(part, strides, ()), scattered=scattered)

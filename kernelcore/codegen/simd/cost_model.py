@@ -30,7 +30,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
 from kernelcore.codegen.reduction.element_add import MAX_LANES, MOST_INTEGERS_UNROLLED
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.gang_work import (
-    Work,
+    GangWork,
     body_of,
     innermost_bodies,
     innermost_loops,
@@ -89,7 +89,7 @@ PER_INDEX = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class GangObstacle:
     """Why the threads of a kernel run one by one although its operations have a vector form.
 
     Attributes:
@@ -104,13 +104,13 @@ class Obstacle:
 
     is_uniform: bool = False
     eqns: int = 0
-    work: Work | None = None
+    work: GangWork | None = None
     scattered: tuple[Eqn, ...] = ()
     in_loop: bool = False
     loop: Eqn | None = None
 
 
-def obstacle_to_gangs(func: Func) -> Obstacle | None:
+def obstacle_to_gangs(func: Func) -> GangObstacle | None:
     """What speaks against gangs for ``func``; None if nothing does."""
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     return _obstacle(func, eqns, innermost_bodies(eqns), strides, scattered_accesses(func, strides))
@@ -122,20 +122,20 @@ def _obstacle(
     bodies: Sequence[Sequence[Eqn]],
     strides: Strides,
     scattered: Collection[Eqn],
-) -> Obstacle | None:
+) -> GangObstacle | None:
     if not any(e.op.kind is OpKind.TID for e in eqns):
-        return Obstacle(is_uniform=True)
+        return GangObstacle(is_uniform=True)
     if len(eqns) > MAX_EQNS_OF_GANGS:
-        return Obstacle(eqns=len(eqns))
+        return GangObstacle(eqns=len(eqns))
     for part in bodies or [eqns]:
         work = work_in(part, strides, scattered)
         if not work.suits_gangs(in_loop=bool(bodies)):
             found = tuple(e for e in part if e in scattered)
-            return Obstacle(False, 0, work, found, bool(bodies))
+            return GangObstacle(False, 0, work, found, bool(bodies))
     for loop in outer_loops(func) if scattered and suits_loop_lanes(func) else ():
         found = tuple(e for e in eqns_inside(loop) if e in scattered)
         if found:
-            return Obstacle(scattered=found, loop=loop)
+            return GangObstacle(scattered=found, loop=loop)
     return None
 
 

@@ -34,7 +34,7 @@ TO_INTEGER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class GangWork:
     """The work of one thread in some equations.
 
     Attributes:
@@ -70,7 +70,7 @@ def body_of(loop: Eqn) -> list[Eqn]:
     return list(eqns_inside(loop))
 
 
-def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
+def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> GangWork:
     """The work of one thread in ``eqns``, of which those in ``scattered`` are made one by one."""
     instructions = slow = 0
     for eqn in eqns:
@@ -80,7 +80,7 @@ def work_in(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(instructions, slow, sum(e in scattered for e in eqns))
+    return GangWork(instructions, slow, sum(e in scattered for e in eqns))
 
 
 def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:

@@ -85,7 +85,7 @@ def _is_fixed(accesses: AccessMap, index: Atom) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ArrayAxis:
     """The extent of an array parameter on one axis."""
 
     array: Atom
@@ -101,9 +101,9 @@ class GridAxis:
 
 _ZERO, _ONE = (Const(int32, number) for number in (0, 1))
 # The extent that an index goes through, from 0 on.
-Range: TypeAlias = Axis | GridAxis
+Range: TypeAlias = ArrayAxis | GridAxis
 # Whether an axis of an array is as long as what an index goes through.
-Covers: TypeAlias = Callable[[Axis, Range], bool]
+Covers: TypeAlias = Callable[[ArrayAxis, Range], bool]
 
 
 def first_writes(accesses: AccessMap, array: Atom, goes_through: Covers) -> list[Eqn] | None:
@@ -169,7 +169,7 @@ def _is_whole(
         made = defined.get(index) if isinstance(index, Var) else None
         is_launch_index = made is not None and made.op.kind is OpKind.TID
         found = GridAxis(made.attrs["axis"]) if made and is_launch_index else ranges.get(index)
-        if found is None or not goes_through(Axis(access.eqn.inputs[0], axis), found):
+        if found is None or not goes_through(ArrayAxis(access.eqn.inputs[0], axis), found):
             return False
     return True
 
@@ -194,7 +194,7 @@ def range_of(loop: Eqn, defined: Mapping[Var, Eqn]) -> Range | None:
     made = maker(stop)
     if not (_is_number(start, 0) and _is_number(step, 1)) or made is None:
         return None
-    return Axis(made.inputs[0], made.attrs["axis"]) if made.op.kind is OpKind.DIM else None
+    return ArrayAxis(made.inputs[0], made.attrs["axis"]) if made.op.kind is OpKind.DIM else None
 
 
 def _is_number(atom: Atom, value: int) -> bool:

@@ -90,9 +90,9 @@ def _last_indices(eqn: Eqn) -> tuple[int, ...]:
 
 
 def _whole(places: Places) -> tuple[int, ...]:
-    """The extents along the last axes, as many as possible, whose every place is in ``places``.
+    """The extents along the most last axes whose every place is in ``places``.
 
-    None if there are no such axes.
+    Empty if there are no such axes.
     """
     for axes in range(min(map(len, places), default=0), 0, -1):
         ends = {place[-axes:] for place in places}

@@ -13,7 +13,7 @@ from kernelcore.passes.access.index_offsets import base_and_offset, definitions
 from kernelcore.passes.access.trips import known_trips
 
 
-class Window(NamedTuple):
+class ReadWindow(NamedTuple):
     """The elements along one axis of an array that threads with one launch index read.
 
     Attributes:
@@ -43,7 +43,7 @@ class Reads(NamedTuple):
     elements: int
     swept_axes: int
     element: tuple[int, int] = (0, 0)
-    windows: tuple[Window, ...] = ()
+    windows: tuple[ReadWindow, ...] = ()
 
 
 def reads_of(accesses: AccessMap, array: Atom) -> Reads:
@@ -65,7 +65,7 @@ def reads_of(accesses: AccessMap, array: Atom) -> Reads:
     return Reads(sum(counts.values()), sum(1 << axis for axis in swept), windows=windows)
 
 
-def _windows(accesses: AccessMap, array: Atom, defined: Mapping[Var, Eqn]) -> Iterator[Window]:
+def _windows(accesses: AccessMap, array: Atom, defined: Mapping[Var, Eqn]) -> Iterator[ReadWindow]:
     launch_axes: dict[Atom, int] = {
         out: eqn.attrs["axis"] for out, eqn in defined.items() if eqn.op.kind is OpKind.TID
     }
@@ -75,7 +75,7 @@ def _windows(accesses: AccessMap, array: Atom, defined: Mapping[Var, Eqn]) -> It
         launch_axis, *others = {launch_axes.get(base) for base, _ in found}
         if launch_axis is not None and not others:
             offsets = [offset for _, offset in found]
-            yield Window(launch_axis, axis, min(offsets), max(offsets))
+            yield ReadWindow(launch_axis, axis, min(offsets), max(offsets))
 
 
 def _axes_of(loop: Eqn, access: Access, defined: Mapping[Var, Eqn]) -> set[int]:
