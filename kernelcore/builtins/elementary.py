@@ -213,13 +213,14 @@ def rsqrt(x: Float) -> Float:
 @builtin(
     **written(root, "hypot"),
     grad={
-        "x": "where(out == 0.0, 0.0, ct * x / out)",
-        "y": "where(out == 0.0, 0.0, ct * y / out)",
+        # Without a quotient of zeros, so that the derivatives of this at 0 are 0, too.
+        "x": "where(out == 0.0, 0.0, ct * x / where(out == 0.0, 1.0, out))",
+        "y": "where(out == 0.0, 0.0, ct * y / where(out == 0.0, 1.0, out))",
     },
     array=elementary("hypot"),
 )
 def hypot(x: Float, y: Float) -> Float:
-    """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
+    """``sqrt(x * x + y * y)`` without overflow on the way; the derivatives at 0 are 0."""
 
 
 @builtin(**written(root, "cbrt"), grad={"x": "ct / (3.0 * out * out)"})
@@ -230,7 +231,8 @@ def cbrt(x: Float) -> Float:
 @builtin(
     **written(power, "pow"),
     grad={
-        "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
+        # At y == 0 the power may be infinite; elsewhere it has derivatives by y.
+        "x": "where(y == 0.0 and not isfinite(pow(x, y - 1.0)), 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",
     },
     array=elementary("pow"),

@@ -77,11 +77,11 @@ def length_sq(a: S) -> Any:
 
 @library()
 def length(a: L) -> Any:
-    """Euclidean length of a vector of floats or a quaternion; the derivative at 0 is 0."""
+    """Euclidean length of a vector of floats or a quaternion; the derivatives at 0 are 0."""
     square = dot(a, a)
-    if square > 0.0:
-        return sqrt(square)
-    return square
+    if square == 0.0:
+        return type(square)(0.0)
+    return sqrt(square)
 
 
 @library()
