@@ -30,15 +30,21 @@ def normalize(func: Func) -> Func:
     Raises:
         KernelGradError: The kernel asks for a gradient that does not exist.
     """
-    plain = dce(simplify(expand_gradients(without_checks(inline(func)))))
-    return with_checks(plain)
+    plain = simplify(expand_gradients(without_checks(inline(func))))
+    # An index is checked even if nothing needs what is loaded there.
+    return _with_finite_checks(dce(_with_bounds_checks(plain)))
 
 
 def with_checks(func: Func) -> Func:
     """``func`` with the checks that settings ask for, and no others."""
-    func = without_checks(func)
-    if config.checks_bounds:
-        func = bounds_checks.check_bounds(func)
+    return _with_finite_checks(_with_bounds_checks(without_checks(func)))
+
+
+def _with_bounds_checks(func: Func) -> Func:
+    return bounds_checks.check_bounds(func) if config.checks_bounds else func
+
+
+def _with_finite_checks(func: Func) -> Func:
     return finite_checks.check_finite(func) if config.check_finite else func
 
 

@@ -161,6 +161,20 @@ def test_operators_are_checked() -> None:
         np.asarray(jax.vmap(function)(np.ones((2, 2), F), at)[0])
 
 
+def test_reads_of_which_nothing_is_needed_are_checked() -> None:
+    @kc.kernel
+    def unused(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+        i = kc.tid()
+        _ = x[i + 2]
+        y[i] = 1.0
+
+    x = np.zeros(5, F)
+    check(unused, 5, [x, np.zeros(5, F)], "index 5 is outside of axis 0 of 'x', whose extent is 5")
+    y = np.zeros(3, F)
+    kc.launch(unused, 3, [x, y])
+    np.testing.assert_array_equal(y, np.ones(3, F))
+
+
 def test_release_mode_has_no_checks() -> None:
     checked = kc.Kernel(gather.pyfunc).overload({"at": kc.array(dtype=kc.int32)}).inspect("ir")
     kc.config.mode = "release"
