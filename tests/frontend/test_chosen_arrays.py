@@ -152,6 +152,42 @@ def test_gradients_reach_the_array_that_was_chosen() -> None:
     kc.gradcheck(kernel, 4, [RNG.normal(size=4), RNG.normal(size=4)], [np.zeros(4)])
 
 
+def test_rows_that_are_exchanged_stay_those_of_the_thread() -> None:
+    @kc.kernel
+    def kernel(x: A2, n: int, p: A2, q: A2):
+        i = kc.tid()
+        old, new = p[i], q[i]
+        if n == 2:
+            old, new = new, old
+        for k in range(x.shape[1]):
+            old[k] = x[i, k]
+        for _ in range(n):
+            for k in range(x.shape[1]):
+                new[k] = old[k] * x[i, k]
+            old, new = new, old
+
+    for n in (0, 1, 2, 5):
+        x = RNG.normal(size=(4, 3))
+        _, p, q = run_all(kernel, 4, [x, n, np.zeros((4, 3)), np.zeros((4, 3))])
+        last = q if n % 2 == (n != 2) else p
+        np.testing.assert_allclose(last, x ** (n + 1), 1e-13)
+        kc.gradcheck(kernel, 4, [x, n], [np.zeros((4, 3)), np.zeros((4, 3))])
+
+
+def test_numbers_that_are_exchanged_keep_their_signs() -> None:
+    @kc.kernel
+    def kernel(n: int, out: A1):
+        i = kc.tid()
+        a, b = kc.float64(0.0), kc.float64(-0.0)
+        for _ in range(n):
+            a, b = b, a
+        out[i] = 1.0 / a
+
+    for n in (0, 1, 2):
+        (out,) = run_all(kernel, 2, [n, np.zeros(2)])
+        assert out.tolist() == [[np.inf, -np.inf][n % 2]] * 2
+
+
 def test_returns_give_other_arrays() -> None:
     @kc.func
     def one_of(x: A1, y: A2, k: int) -> A1:

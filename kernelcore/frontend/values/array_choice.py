@@ -103,7 +103,7 @@ def _chosen(
 ) -> ArrayChoice:
     """``value``, whose options are those ``at`` these positions, as one of ``options``."""
     held = dict(zip(at, _options(value), strict=True))
-    members = tuple(held.get(k) or _unread(o) for k, o in enumerate(options))
+    members = tuple(held.get(k) or _unread(o, held[at[0]]) for k, o in enumerate(options))
     if not isinstance(value, ArrayChoice):
         return ArrayChoice(type_, Const(int32, at[0]), members)
     assert isinstance(value.number, Var | Const)
@@ -148,19 +148,26 @@ def _place(value: Value) -> tuple[Value, list[Leaf]]:
     return skeleton, [leaf for leaf in leaves if not is_scalar(leaf)]
 
 
-def _unread(option: Option) -> Option:
-    """``option`` on a path that does not choose it: its numbers are never read."""
+def _unread(option: Option, chosen: Option) -> Option:
+    """``option`` on a path that has ``chosen`` instead: its numbers are never read.
+
+    They are those of ``chosen`` if that has the same ones. Where paths exchange arrays of one
+    index, all paths then have that index for each array, and it remains known.
+    """
     skeleton, leaves = flatten(option)
-    found = unflatten(skeleton, [_zero_like(leaf) for leaf in leaves])
+    wanted, given = _varying(leaves), _varying(flatten(chosen)[1])
+    is_alike = [dtype for _, dtype in wanted] == [dtype for _, dtype in given]
+    numbers: list[Leaf] = [var for var, _ in given] if is_alike else [zero(d) for _, d in wanted]
+    instead = dict(zip((var for var, _ in wanted), numbers, strict=True))
+    found = unflatten(skeleton, [instead.get(leaf, leaf) for leaf in leaves])
     assert isinstance(found, ArrayView | Static)
     return found
 
 
-def _zero_like(leaf: Leaf) -> Leaf:
-    """Zero of the type of a scalar; arrays stay."""
-    if isinstance(leaf, Var) and isinstance(leaf.type, Scalar):
-        return zero(leaf.type)
-    return leaf
+def _varying(leaves: Sequence[Leaf]) -> list[tuple[Leaf, Scalar]]:
+    """The numbers among ``leaves`` that are not constant, and their types."""
+    found = [leaf for leaf in leaves if isinstance(leaf, Var)]
+    return [(leaf, leaf.type) for leaf in found if isinstance(leaf.type, Scalar)]
 
 
 def per_option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,25 +77,45 @@ def _folded(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const | None:
 
 
 def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
-    """``eqn`` without the slots whose body yields their own parameter."""
+    """``eqn`` without the slots that have one value in all iterations: what goes in."""
+    fixed = _invariant_slots(eqn)
     lead, first = LEADING[eqn.op.kind]
-    body = eqn.regions[-1]
-    kept: list[int] = []
-    for slot, yielded in enumerate(body.yields):
-        if _origin(body, yielded) is body.params[first + slot]:
-            init = eqn.inputs[lead + slot]
-            env[eqn.outputs[slot]] = init
-            env.update((r.params[first + slot], init) for r in eqn.regions)
-        else:
-            kept.append(slot)
-    return keep_slots(eqn, kept)
+    for slot in fixed:
+        init = eqn.inputs[lead + slot]
+        env[eqn.outputs[slot]] = init
+        env.update((r.params[first + slot], init) for r in eqn.regions)
+    return keep_slots(eqn, [k for k in range(len(eqn.outputs)) if k not in fixed])
 
 
-def _origin(region: Region, atom: Atom) -> Atom:
-    """The value of ``atom`` before branches of ``region`` whose arms both yield it."""
+def _invariant_slots(eqn: Eqn) -> set[int]:
+    """The slots of a loop whose body yields what it was given, or another slot of that value."""
+    lead, first = LEADING[eqn.op.kind]
+    body, inits = eqn.regions[-1], eqn.inputs[lead:]
+    slot_of: dict[Atom, int] = {p: slot for slot, p in enumerate(body.params[first:])}
+    found = enumerate(map(slot_of.get, _origins(body, body.yields)))
+    source = {slot: other for slot, other in found if other is not None}
+    fixed = set(source)
+    while dropped := [
+        k for k in fixed if source[k] not in fixed or not _is_same(inits[source[k]], inits[k])
+    ]:
+        fixed.difference_update(dropped)
+    return fixed
+
+
+def _is_same(a: Atom, b: Atom) -> bool:
+    """Whether two atoms surely are one value: floats that compare equal may differ in sign."""
+    return a is b or (isinstance(a, Const) and not a.type.is_float and a == b)
+
+
+def _origins(region: Region, atoms: Sequence[Atom]) -> list[Atom]:
+    """What ``atoms`` are before branches of ``region`` whose arms both yield that."""
+    wanted = set(atoms)
+    origin: dict[Atom, Atom] = {}
     for eqn in region.eqns:
-        if eqn.op.kind is OpKind.IF and atom in eqn.outputs:
-            slot = eqn.outputs.index(atom)
-            then, orelse = (_origin(arm, arm.yields[slot]) for arm in eqn.regions)
-            return then if then is orelse else atom
-    return atom
+        if eqn.op.kind is not OpKind.IF or wanted.isdisjoint(eqn.outputs):
+            continue
+        slots = [slot for slot, out in enumerate(eqn.outputs) if out in wanted]
+        then, orelse = (_origins(arm, [arm.yields[k] for k in slots]) for arm in eqn.regions)
+        pairs = zip(slots, then, orelse, strict=True)
+        origin.update({eqn.outputs[k]: one for k, one, other in pairs if one is other})
+    return [origin.get(atom, atom) for atom in atoms]
