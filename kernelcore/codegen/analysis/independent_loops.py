@@ -17,7 +17,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ANY_ORDER, ENDS_TOGETHER, REPEATABLE, AddForm, Op, OpKind
 from kernelcore.ir.walk import array_type, atoms_in, element_indices, walk_eqns, walk_paths
 from kernelcore.passes.access.accumulation_plan import form_of
-from kernelcore.passes.access.collected_values import collecting
+from kernelcore.passes.access.collected_values import CollectedValues
 from kernelcore.passes.access.trips import known_trips
 
 # Iterations that run at a time, and share what does not depend on the index. Loops of fewer collect
@@ -175,9 +175,9 @@ def _collects(body: Region) -> tuple[Op, ...] | None:
 
     None if it does more with one of them.
     """
-    found: list[Op] = []
+    collected, found = CollectedValues(body), list[Op]()
     for param, result in zip(body.params[1:], body.yields, strict=True):
-        op = collecting(body, param, result)
+        op = collected.operation(param, result)
         if op is None:
             return None
         found.append(op)

@@ -10,7 +10,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ANY_ORDER, CAST, ENDS_TOGETHER, FEW_TRIPS, REPEATABLE, OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.language.types import Scalar, int32, int64, uint64
-from kernelcore.passes.access.collected_values import collecting
+from kernelcore.passes.access.collected_values import CollectedValues
 from kernelcore.passes.autodiff import snippet_calls
 from kernelcore.passes.autodiff.primal_recomputation import RegionState
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
@@ -112,8 +112,9 @@ def _only_adds(body: Region) -> bool:
     added = {eqn.inputs[0] for eqn in eqns if eqn.op.kind is OpKind.ATOMIC_ADD}
     if any(eqn.op.kind is OpKind.LOAD and eqn.inputs[0] in added for eqn in eqns):
         return False
+    collected = CollectedValues(body)
     carried = zip(body.params[1:], body.yields, strict=True)
-    return all(_stays(body, p, y) or collecting(body, p, y) is add.op for p, y in carried)
+    return all(collected.operation(p, y) is add.op or _stays(body, p, y) for p, y in carried)
 
 
 def _stays(body: Region, param: Var, result: Atom) -> bool:

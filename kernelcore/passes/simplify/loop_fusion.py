@@ -19,7 +19,7 @@ from kernelcore.ir.op import FEW_TRIPS, REPEATABLE, WRITES, OpKind
 from kernelcore.ir.snippet import has_effect
 from kernelcore.ir.walk import captured_vars, clone_region, eqns_inside, replace_body
 from kernelcore.language.types import Scalar
-from kernelcore.passes.access.collected_values import collecting
+from kernelcore.passes.access.collected_values import CollectedValues
 
 _ONLY_READS = REPEATABLE | {OpKind.LOAD, OpKind.IF}
 
@@ -48,8 +48,9 @@ def _is_search(loop: Eqn) -> bool:
     if any(not isinstance(t, Scalar) or t.is_float for t in carried):
         return False
     (body,) = loop.regions
-    collected = zip(body.params[1:], body.yields, strict=True)
-    if any(collecting(body, param, result) is None for param, result in collected):
+    collected = CollectedValues(body)
+    slots = zip(body.params[1:], body.yields, strict=True)
+    if any(collected.operation(param, result) is None for param, result in slots):
         return False
     return all(eqn.op.kind in _ONLY_READS for eqn in eqns_inside(loop))
 
