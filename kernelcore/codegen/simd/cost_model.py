@@ -72,6 +72,9 @@ LEAST_ROWS_OF_ONE_ARRAY = 16
 # takes at most half of these, and the rest of what it uses may come from memory.
 TILE_ROWS = (8, 4, 2)
 REGISTERS_OF_TILE = 16
+# The most instructions of an iteration that the rows of a tile run where there are 16 registers:
+# more of them spill what they compute.
+MOST_INSTRUCTIONS_OF_TILES = 16
 # Registers of a row of a tile (docs/decisions/294).
 REGISTERS_OF_ROW = 2
 # The most instructions of kernels that have tiles for rows of one register, too, which are one more
@@ -324,8 +327,12 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
     if any(loop is not None and loop.adds and not loop.most_in_panels for loop in in_rows):
         # Their sums have an order of their own (docs/decisions/256).
         return 1
+    has_few = float_lanes < FLOAT_LANES_OF_MANY_REGISTERS
     for loop in loops:
-        if not any(moving_axes(e, along) and not moving_axes(e, across) for e in body_of(loop)):
+        body = body_of(loop)
+        if not any(moving_axes(e, along) and not moving_axes(e, across) for e in body):
+            return 1
+        if has_few and work_in(body, along, ()).instructions > MOST_INSTRUCTIONS_OF_TILES:
             return 1
         inside, outside = (
             sum(along[v] is None and across[v] != 0 for v in found)
@@ -334,7 +341,7 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
         used, carried = max(used, inside + outside), max(carried, inside)
     lanes = gang * (2 if is_mostly_64_bit(eqns, along) else 1)
     room = REGISTERS_OF_TILE * float_lanes // (lanes * used)
-    if carried and float_lanes < FLOAT_LANES_OF_MANY_REGISTERS:
+    if carried and has_few:
         room = min(room, CARRIED_OF_FEW_REGISTERS * float_lanes // (lanes * carried))
     return next((rows for rows in TILE_ROWS if rows <= room), 1)
 

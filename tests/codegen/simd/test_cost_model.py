@@ -175,6 +175,32 @@ def test_tiles_transpose_rows_that_all_rows_of_the_grid_read(kernel: kc.Kernel, 
     assert rows_per_tile(func, best_gang(func, 16), float_lanes=16) == (8 if most else 1)
 
 
+def test_rows_of_long_iterations_run_one_by_one_where_registers_are_few() -> None:
+    tiles = {k: rows_per_tile(optimize(k.func), 16, 8) for k in (row_product, weighted_rows)}
+    assert tiles == {row_product: 4, weighted_rows: 1}
+
+
+@kc.kernel
+def row_total(x: F32_2D, y: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    y[i] = total
+
+
+@kc.kernel
+def row_copy(x: F32_2D, y: F32_2D):
+    i = kc.tid()
+    for k in range(x.shape[1]):
+        y[i, k] = kc.exp(x[i, k])
+
+
+def test_gangs_that_only_read_rows_of_one_array_are_wide() -> None:
+    assert best_gang(optimize(row_total.func), 8) == 16
+    assert best_gang(optimize(row_copy.func), 8) == 8
+
+
 def test_form_follows_from_the_work_of_an_iteration() -> None:
     adjoint, _ = adjoint_of_density(10)
     least = host().least_masked_bytes
