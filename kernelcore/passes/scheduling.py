@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 
 from kernelcore.base.dataclass import replace
 from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import replace_body
 from kernelcore.language.types import FLOATS
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import adds_apart
 
 # Registers hold most of what shorter blocks compute. Figures of all three: docs/decisions/287.
 LEAST_EQNS = 200
@@ -35,8 +35,6 @@ MOST_PULLED = 6
 _MOVED = frozenset(
     {OpKind.PURE, OpKind.CAST, OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP}
 )
-# Additions to arrays that share no memory with others.
-_APART = frozenset({AddForm.SHARED, AddForm.PARTIAL})
 
 
 def schedule(func: Func) -> Func:
@@ -172,7 +170,7 @@ def _effects_in_order(eqns: Sequence[Eqn]) -> Iterator[tuple[Eqn, Eqn]]:
                 if addition is not None:
                     yield eqn, addition
                 addition = eqn
-                if form_of(eqn) not in _APART:
+                if not adds_apart(eqn):
                     yield from ((eqn, load) for load in loads)
                     seen_by_loads, loads = eqn, []
             case OpKind.LOAD:

@@ -16,7 +16,7 @@ from kernelcore.ir.walk import (
     used_atoms,
     walk_regions,
 )
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import adds_apart, form_of
 
 # The accesses of one element, by each of them.
 ComponentGroups = Mapping[Eqn, tuple[Eqn, ...]]
@@ -97,9 +97,7 @@ def _loaded_together(region: Region) -> Iterator[Sequence[Eqn]]:
 
 def _may_store(eqn: Eqn) -> bool:
     """Whether ``eqn`` may write to any array: launches see to it that some additions do not."""
-    if eqn.op.kind is OpKind.ATOMIC_ADD:
-        return form_of(eqn) not in (AddForm.SHARED, AddForm.PARTIAL)
-    return eqn.op.kind in WRITES or eqn.op.kind is OpKind.SNIPPET
+    return (eqn.op.kind in WRITES and not adds_apart(eqn)) or eqn.op.kind is OpKind.SNIPPET
 
 
 def _is_mostly_named(unit: Sequence[Eqn]) -> bool:

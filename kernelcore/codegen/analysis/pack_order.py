@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelcore.base.dataclass import dataclass, field
-from kernelcore.codegen.analysis.packs import Pack, is_late, parts
+from kernelcore.codegen.analysis.packs import Pack, parts
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import REPEATABLE, OpKind
 from kernelcore.ir.walk import captured_vars
+from kernelcore.passes.access.accumulation_plan import adds_apart
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Order:
                 late.clear()
             self._part = self._parts[eqn]
             item = pack_of.get(eqn, eqn)
-            if is_late(eqn):
+            if adds_apart(eqn):
                 late[item] = None
             elif eqn.op.kind not in REPEATABLE:
                 self._place_all([item])
@@ -100,7 +101,7 @@ class Order:
         if maker in self._states:
             return False
         first = maker.eqns[0] if isinstance(maker, Pack) else maker
-        if first.op.kind is OpKind.LOAD or is_late(first):
+        if first.op.kind is OpKind.LOAD or adds_apart(first):
             return self._parts[first] != self._part
         return first.op.kind not in REPEATABLE
 

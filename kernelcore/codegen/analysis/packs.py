@@ -20,7 +20,7 @@ from kernelcore.base.dataclass import dataclass, field
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
 from kernelcore.language.types import Scalar, boolean
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import adds_apart, form_of
 
 # The equations of a pack by lane, and a vector of values by lane.
 Lanes = tuple[Eqn, ...]
@@ -82,7 +82,7 @@ def element_bytes(eqn: Eqn) -> int:
         case OpKind.LOAD:
             is_plain, atoms = isinstance(eqn.inputs[-1], Const), (eqn.out,)
         case _:
-            is_plain = is_late(eqn) and form_of(eqn) is AddForm.SHARED
+            is_plain = adds_apart(eqn) and form_of(eqn) is AddForm.SHARED
             is_plain &= len(eqn.inputs) > 2 and isinstance(eqn.inputs[-2], Const)
             atoms = eqn.inputs[-1:]
     if not is_plain or atoms[-1 if eqn.op.kind is not OpKind.PURE else -2].type == boolean:
@@ -122,14 +122,6 @@ def element(eqn: Eqn) -> int:
     return int(last.value)
 
 
-def is_late(eqn: Eqn) -> bool:
-    """Whether ``eqn`` adds to memory that nothing else of the kernel accesses.
-
-    Arrays in SHARED form share no memory with others, and PARTIAL sums are in the frame.
-    """
-    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) in (AddForm.SHARED, AddForm.PARTIAL)
-
-
 def parts(region: Region) -> dict[Eqn, int]:
     """Every equation's part of ``region``: loads, and late additions, may stand anywhere in theirs.
 
@@ -138,7 +130,7 @@ def parts(region: Region) -> dict[Eqn, int]:
     parts: dict[Eqn, int] = {}
     part = 0
     for eqn in region.eqns:
-        moves = eqn.op.kind in _MOVABLE or is_late(eqn)
+        moves = eqn.op.kind in _MOVABLE or adds_apart(eqn)
         part += not moves
         parts[eqn] = part
         part += not moves

@@ -37,6 +37,7 @@ from kernelcore.ir.walk import array_type, walk_eqns
 from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import (
     MAX_SHARED_ARRAYS,
+    adds_apart,
     defining_eqns,
     form_of,
     shared_arrays,
@@ -48,8 +49,7 @@ def begin(e: Emitter, func: Func, arrays: Sequence[Var] | None = None) -> Accumu
 
     ``arrays`` are the accumulated arrays of the launch, by default those of ``func``.
     """
-    forms = {form_of(eqn) for eqn in walk_eqns(func.body)}
-    if not forms & {AddForm.SHARED, AddForm.PARTIAL}:
+    if not any(map(adds_apart, walk_eqns(func.body))):
         return Accumulation(func)
     own = shared_arrays(func)
     bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_SHARED_OFFSET)}")

@@ -33,6 +33,7 @@ from kernelcore.passes.access.trips import known_trips
 # Values that can be computed again wherever their inputs are known.
 _PURE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.DIM})
 
+_APART = frozenset({AddForm.SHARED, AddForm.PARTIAL})
 # Partial sums take memory of the stack, and time to add up, per chunk.
 MAX_PARTIAL_SITES = 32
 # As many arrays as a launch has bits for.
@@ -140,6 +141,14 @@ def form_of(eqn: Eqn) -> AddForm:
     return found
 
 
+def adds_apart(eqn: Eqn) -> bool:
+    """Whether ``eqn`` adds to memory that nothing else of the kernel accesses.
+
+    Arrays in SHARED form share no memory with others, and PARTIAL sums are in the frame.
+    """
+    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) in _APART
+
+
 class Order(Enum):
     """Which threads may run a kernel."""
 
@@ -168,15 +177,13 @@ def shared_arrays(func: Func) -> tuple[Var, ...]:
 
 
 def _shared_arrays(accesses: AccessMap) -> tuple[Var, ...]:
-    shared = (AddForm.SHARED, AddForm.PARTIAL)
-
     def is_shared(param: Var) -> bool:
         eqns = [access.eqn for access in accesses.of(param)]
         snippets = _snippet_kinds(accesses, param)
         return (
             bool(eqns or snippets)
             and snippets <= {OpKind.ATOMIC_ADD}
-            and all(e.op.kind is OpKind.ATOMIC_ADD and form_of(e) in shared for e in eqns)
+            and all(map(adds_apart, eqns))
         )
 
     return tuple(p for p in accesses.func.params if is_shared(p))
