@@ -141,11 +141,11 @@ class PaddleOperator:
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The visible results."""
         given = [self._operand(i, arg) for i, arg in enumerate(args)]
+        wanted = self._wanted(given) if paddle.is_grad_enabled() else ()
         if not paddle.in_dynamic_mode():
             # Paddle ends the process where an error leaves what infers shapes.
             check_values(self.operation, given)
-            return _as_tuple(self._static_call(given))
-        wanted = self._wanted(given) if paddle.is_grad_enabled() else ()
+            return self._static_call(given, wanted)
         if wanted:
             return _as_tuple(self.function.apply({"given": given}, [given[i] for i in wanted]))
         return run_operation(self.operation, given)
@@ -209,11 +209,18 @@ class PaddleOperator:
         members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         return type(self.operation.func.name, (PyLayer,), members)
 
-    def _static_call(self, given: Sequence[Any]) -> Any:
-        """The call in a static program, with its gradient."""
-        wanted, numbers = self._wanted(given), _numbers(given)
-        if not wanted:
-            return self.run(given)
+    def _static_call(self, given: Sequence[Any], wanted: tuple[int, ...]) -> tuple[Any, ...]:
+        """The call in a static program, with the cotangents of ``wanted``."""
+        found = self._static_pylayer(given, wanted) if wanted else self.run(given)
+        seeds = _seeds(self.operation) if wanted else ()
+        for j, value in enumerate(found):
+            # Operators that are written in Python hand on what their operands say, in any mode.
+            value.stop_gradient = j not in seeds
+        return found
+
+    def _static_pylayer(self, given: Sequence[Any], wanted: tuple[int, ...]) -> tuple[Any, ...]:
+        """An operator of a static program with a backward for the operands ``wanted``."""
+        numbers = _numbers(given)
         context = StaticPyLayerContext()
 
         def forward(*tensors: Any) -> Any:
@@ -228,7 +235,7 @@ class PaddleOperator:
             listed = [grads.get(i) for i, number in enumerate(numbers) if number is None]
             return listed[0] if len(listed) == 1 else tuple(listed)
 
-        return static_pylayer(forward, list(filter(_is_tensor, given)), backward)
+        return _as_tuple(static_pylayer(forward, list(filter(_is_tensor, given)), backward))
 
     def _wanted(self, given: Sequence[Any]) -> tuple[int, ...]:
         """The operands that get a cotangent."""
