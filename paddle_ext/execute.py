@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import paddle
 
 from kernelcore import Array, ArrayMemory, ArrayType
+from kernelcore.base.errors import KernelTypeError
 from kernelcore.operators import (
     Operation,
     array_text,
@@ -15,6 +17,7 @@ from kernelcore.operators import (
     evaluate,
     run_in_python,
     runs_in_python,
+    take_scalar,
 )
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 from paddle_ext.tensor import to_paddle
@@ -75,8 +78,25 @@ def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> lis
     return [evaluate(result.shape, shapes) for result in operation.outputs]
 
 
+def declared_number(operation: Operation, operand: int, given: Any) -> Any:
+    """The NumPy scalar that a launch makes of ``given``, a number or an array without dimensions.
+
+    Raises:
+        KernelArgumentError: The type of ``operand`` does not hold it.
+    """
+    type_ = element_type(operation.operands[operand].type)
+    number = given[()] if isinstance(given, np.ndarray) and given.ndim == 0 else given
+    # Launches take integers for bools, as C does.
+    if type_.kind == "bool" and isinstance(number, int | np.integer):
+        number = bool(number)
+    try:
+        return take_scalar(type_, number)
+    except KernelTypeError as error:
+        raise operation.argument_error(operand, error.message, error.remedy) from None
+
+
 def check_values(operation: Operation, values: Sequence[Any]) -> None:
-    """Refuse values of a static program, and numbers, that do not fit ``operation``.
+    """Refuse values of a static program that do not fit ``operation``.
 
     Raises:
         KernelArgumentError: A value has another dtype or number of dimensions than the kernel
@@ -84,7 +104,7 @@ def check_values(operation: Operation, values: Sequence[Any]) -> None:
     """
     for index, (operand, value) in enumerate(zip(operation.operands, values, strict=True)):
         if not isinstance(operand.type, ArrayType):
-            continue  # Numbers are converted.
+            continue
         wanted = dtype_to_paddle(element_type(operand.type))
         if value.dtype != wanted:
             wanted, found = (str(dtype).removeprefix("paddle.") for dtype in (wanted, value.dtype))

@@ -36,8 +36,8 @@ from kernelcore.operators import (
     with_results,
 )
 from paddle_ext.dtype import dtype_from_paddle, dtype_to_paddle
-from paddle_ext.execute import check_values, merged, run_operation
-from paddle_ext.program import static_operator
+from paddle_ext.execute import check_values, declared_number, merged, run_operation
+from paddle_ext.program import bits_of, static_operator
 
 _Value = paddle.pir.Value  # pyright: ignore[reportPrivateImportUsage]
 
@@ -132,8 +132,8 @@ class PaddleOperator:
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
-        # By the numbers among the operands, with None for tensors.
-        self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        # By the bits of the numbers among the operands, with None for tensors.
+        self._static: dict[tuple[bytes | None, ...], Callable[..., Any]] = {}
         self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
         # What stands for it in derivatives, and the operator that counts.
         self._extremum_parts: dict[ExtremumOperations, tuple[PaddleOperator, PaddleOperator]] = {}
@@ -143,6 +143,10 @@ class PaddleOperator:
         given = [self._operand(i, arg) for i, arg in enumerate(args)]
         wanted = self._wanted(given) if paddle.is_grad_enabled() else ()
         if not paddle.in_dynamic_mode():
+            given = [
+                a if _is_tensor(a) else declared_number(self.operation, i, a)
+                for i, a in enumerate(given)
+            ]
             # Paddle ends the process where an error leaves what infers shapes.
             check_values(self.operation, given)
             return self._static_call(given, wanted)
@@ -155,9 +159,10 @@ class PaddleOperator:
         if paddle.in_dynamic_mode():
             return run_operation(self.operation, args)
         numbers = _numbers(args)
-        if numbers not in self._static:
-            self._static[numbers] = static_operator(self.operation, numbers)
-        return _as_tuple(self._static[numbers](*(a for a in args if _is_tensor(a))))
+        key = bits_of(numbers)
+        if key not in self._static:
+            self._static[key] = static_operator(self.operation, numbers)
+        return _as_tuple(self._static[key](*(a for a in args if _is_tensor(a))))
 
     def vjp(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> tuple[PaddleOperator, Any]:
         """The operator of the cotangents of ``wrt``, and for which of them it has results."""

@@ -27,12 +27,17 @@ if hasattr(core, "eval_frame_skip_file_prefix"):
     )
 
 
+def bits_of(numbers: Sequence[Any]) -> tuple[bytes | None, ...]:
+    """NumPy scalars as parts of a key: of the scalars themselves, -0.0 equals 0.0, NaN nothing."""
+    return tuple(None if number is None else number.tobytes() for number in numbers)
+
+
 def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..., Any]:
     """A function of the tensor operands of ``operation`` that adds it to a static program.
 
     Args:
         operation: What the program is to run.
-        numbers: One per operand; None for tensors.
+        numbers: One per operand, of its type; None for tensors.
 
     Returns:
         A function of one result, or of a list of results.
@@ -57,7 +62,7 @@ def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..
         eval(f"lambda {names}: function({names})", {"function": function})
         for function in (run, infer)
     )
-    digest = hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr(bits_of(numbers)).encode()).hexdigest()[:16]
     return register_op(
         named_run,
         name=f"kernelcore_{operation.key}_{digest}",

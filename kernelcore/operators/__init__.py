@@ -20,7 +20,7 @@ from kernelcore.compiler.ptx_code import architecture_of
 from kernelcore.language import pickling
 from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.composite import Composite
-from kernelcore.language.conversion import take_array
+from kernelcore.language.conversion import take_array, take_scalar
 from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import (
     MAX_GRID_DIMS,
