@@ -225,22 +225,27 @@ class PaddleOperator:
 
     def _static_pylayer(self, given: Sequence[Any], wanted: tuple[int, ...]) -> tuple[Any, ...]:
         """An operator of a static program with a backward for the operands ``wanted``."""
-        numbers = _numbers(given)
+        # One cotangent for each: Paddle takes the operands of the operator for a set.
+        distinct, places = _distinct(given)
         context = StaticPyLayerContext()
+
+        def operands(tensors: Sequence[Any]) -> list[Any]:
+            return [tensors[places[i]] if i in places else a for i, a in enumerate(given)]
 
         def forward(*tensors: Any) -> Any:
             context.save_for_backward(*tensors)
-            found = self.run(merged(numbers, tensors))
+            found = self.run(operands(tensors))
             return found[0] if len(found) == 1 else found
 
         def backward(*cotangents: Any) -> Any:
             saved: Any = context.saved_tensor()
-            operands = merged(numbers, saved)
-            grads = self._gradients(wanted, operands, cotangents)
-            listed = [grads.get(i) for i, number in enumerate(numbers) if number is None]
+            listed: list[Any] = [None] * len(distinct)
+            for i, grad in self._gradients(wanted, operands(saved), cotangents).items():
+                known = listed[places[i]]
+                listed[places[i]] = grad if known is None else known + grad
             return listed[0] if len(listed) == 1 else tuple(listed)
 
-        return _as_tuple(static_pylayer(forward, list(filter(_is_tensor, given)), backward))
+        return _as_tuple(static_pylayer(forward, distinct, backward))
 
     def _wanted(self, given: Sequence[Any]) -> tuple[int, ...]:
         """The operands that get a cotangent."""
@@ -350,6 +355,18 @@ def _is_tensor(value: Any) -> bool:
 def _numbers(given: Sequence[Any]) -> tuple[Any, ...]:
     """The numbers among operands, and None for tensors."""
     return tuple(None if _is_tensor(a) else a for a in given)
+
+
+def _distinct(given: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+    """The values among operands, once each, and which of them an operand is unless a number."""
+    values: list[Any] = []
+    places: dict[int, int] = {}
+    for i, arg in enumerate(given):
+        if _is_tensor(arg):
+            places[i] = next((k for k, v in enumerate(values) if v.is_same(arg)), len(values))
+            if places[i] == len(values):
+                values.append(arg)
+    return values, places
 
 
 def _as_tuple(found: Any) -> tuple[Any, ...]:

@@ -58,7 +58,7 @@ def native_floored(x: Any) -> Any:
     return x.astype("int32").detach()
 
 
-NATIVE = {
+NATIVE: dict[Any, Any] = {
     square_times: native_square_times,
     product_and_sum: native_product_and_sum,
     square_and_floor: native_square_and_floor,
@@ -243,81 +243,62 @@ def test_training_in_static_mode_has_the_losses_of_native_operators() -> None:
 
 @kc.op
 @kc.kernel
-def sign_and_value(
-    x: kc.array[kc.float64], a: kc.float64, s: kc.array[kc.float64], y: kc.array[kc.float64]
-):
+def mixed(x: kc.array[float], w: kc.array[float], a: float, b: float, y: kc.array[float]):
     i = kc.tid()
-    s[i] = kc.copysign(x[i], a)
-    y[i] = a
+    y[i] = a * x[i] * x[i] * w[i] + b * b
 
 
-@kc.op
+@kc.op(in_out="u")
 @kc.kernel
-def chosen(x: kc.array[float], flag: bool, y: kc.array[float]):
+def decayed(u: kc.array[float], x: kc.array[float]):
     i = kc.tid()
-    y[i] = x[i] if flag else -x[i]
+    u[i] = u[i] * x[i]
 
 
-@kc.op
-@kc.kernel
-def quotient(x: kc.array[float], a: float, y: kc.array[float]):
-    i = kc.tid()
-    y[i] = x[i] / a
+def native_mixed(x: Any, w: Any, a: Any, b: Any) -> Any:
+    return a * x * x * w + b * b
 
 
-NUMBERS = [
-    *(0.0, -0.0, np.nan, np.copysign(np.nan, -1.0), np.inf, 1, True, 1.0, 0.1),
-    *(np.float32(0.1), np.float64(0.1), np.int8(-3), np.array(0.1, np.float32), np.array(7)),
-]
+def native_decayed(u: Any, x: Any) -> Any:
+    return u * x
 
 
-def calls(number: Any) -> Callable[[Any], Any]:
-    def call(x: Any) -> Any:
-        return sign_and_value(x, number)
-
-    return call
+NATIVE |= {mixed: native_mixed, decayed: native_decayed}
 
 
-@pytest.mark.parametrize("full_graph", [True, False])
-def test_numbers_in_programs_have_the_bits_of_eager_calls(full_graph: bool) -> None:
-    x = paddle.to_tensor([1.0], dtype="float64")
-    for call in [calls(number) for number in NUMBERS * 2]:
-        found = paddle.jit.to_static(call, full_graph=full_graph)(x)
-        for one, expected in zip(found, call(x), strict=True):
-            assert one.numpy().tobytes() == expected.numpy().tobytes()
+def one_tensor(op: Any, x: Any, w: Any) -> Any:
+    return op(x, x) * w
 
 
-@pytest.mark.parametrize("flag", [True, False, 1, 0, np.True_, np.int32(2), np.array(True)])
-def test_flags_in_programs_are_numbers_of_any_kind(flag: Any) -> None:
-    def call(x: Any) -> Any:
-        return chosen(x, flag)
-
-    found = paddle.jit.to_static(call, full_graph=True)(tensor([1.0]))
-    assert found.item() == call(tensor([1.0])).item() == (1.0 if flag else -1.0)
+def one_of_a_chain(op: Any, x: Any, w: Any) -> Any:
+    z = x * w
+    return op(op(z, z), z)
 
 
-def test_zeros_of_both_signs_in_one_program_are_two() -> None:
-    def call(x: Any) -> Any:
-        return quotient(x, 0.0), quotient(x, -0.0)
-
-    x = tensor([1.0])
-    plus, minus = paddle.jit.to_static(call, full_graph=True)(x)
-    assert [plus.item(), minus.item()] == [np.inf, -np.inf]
+def one_beside_itself_detached(op: Any, x: Any, w: Any) -> Any:
+    return op(x, x.detach()) + op(w.detach(), w.detach())
 
 
-def test_derivatives_in_programs_take_the_number_of_the_call() -> None:
-    def call(x: Any) -> Any:
-        return quotient(x, np.array(4.0)) + quotient(x, -0.0)
-
-    x = tensor([1.0])
-    paddle.jit.to_static(call, full_graph=True)(x).backward()
-    assert x.grad.item() == -np.inf
+def one_scalar(op: Any, x: Any, w: Any) -> Any:
+    a = x.sum()
+    return op(x, w, a, a) + op(x, x, 2.0, a) + op(w, w, w.sum(), -0.5)
 
 
-@pytest.mark.parametrize("number", ["two", None, 2j, [1.0], pytest.param(10**400, id="huge")])
-def test_what_is_no_number_is_refused_while_a_program_is_made(number: Any) -> None:
-    def call(x: Any) -> Any:
-        return quotient(x, number)
+def one_of_several_results(op: Any, x: Any, w: Any) -> Any:
+    y, z = op(x, x)
+    return y * w + z
 
-    with pytest.raises(kc.KernelArgumentError, match=r"argument 'a': expected float32"):
-        paddle.jit.to_static(call, full_graph=True)(tensor([1.0]))
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (one_tensor, square_times),
+        (one_of_a_chain, square_times),
+        (one_beside_itself_detached, square_times),
+        (one_scalar, mixed),
+        (one_tensor, decayed),
+        (one_of_several_results, product_and_sum),
+    ],
+)
+def test_cotangents_of_one_value_for_several_operands_add_up(function: Any, op: Any) -> None:
+    assert_as_native(function, op, full_graph=True)
