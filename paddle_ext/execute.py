@@ -39,7 +39,7 @@ def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, .
             [_as_declared(a, o.type) for a, o in zip(operands, operation.operands, strict=True)],
         )
         return tuple(to_paddle(Array.sharing(a)) for a in found)
-    shapes = infer_shapes(operation, [tuple(s) for s in operation.shapes(operands)])
+    shapes = infer_shapes(operation, operand_shapes(operation, operands))
     results = tuple(
         paddle.empty(list(shape), dtype=dtype_to_paddle(result.type.dtype))
         for shape, result in zip(shapes, operation.outputs, strict=True)
@@ -55,6 +55,26 @@ def merged(numbers: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
     """Numbers, and in the places where there is None the tensors in order."""
     left = iter(tensors)
     return [next(left) if number is None else number for number in numbers]
+
+
+def operand_shapes(operation: Operation, operands: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Per operand its shape, or the extent that it is; -1 for what a program knows when it runs.
+
+    Raises:
+        KernelArgumentError: A value is no extent.
+    """
+    given = list(operands)
+    for k in operation.sizes:
+        if isinstance(given[k], paddle.Tensor | np.ndarray):
+            if given[k].ndim:
+                found = f"found shape {tuple(given[k].shape)}"
+                raise operation.argument_error(k, f"expected an extent, {found}", "give an integer")
+            given[k] = given[k].item()
+    shapes = operation.shapes(given)
+    for k in operation.sizes:
+        if not isinstance(shapes[k][-1], int):
+            shapes[k] = (-1,)
+    return [tuple(shape) for shape in shapes]
 
 
 def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -100,9 +120,15 @@ def check_values(operation: Operation, values: Sequence[Any]) -> None:
 
     Raises:
         KernelArgumentError: A value has another dtype or number of dimensions than the kernel
-            declares, or is too small for the launch.
+            declares, is too small for the launch, or is none of the program.
     """
     for index, (operand, value) in enumerate(zip(operation.operands, values, strict=True)):
+        if isinstance(value, paddle.Tensor):
+            raise operation.argument_error(
+                index,
+                "expected a value of the program, found a tensor of dygraph mode",
+                "pass it to the program as an argument, or register it as a buffer of the layer",
+            )
         if not isinstance(operand.type, ArrayType):
             continue
         wanted = dtype_to_paddle(element_type(operand.type))
@@ -113,7 +139,7 @@ def check_values(operation: Operation, values: Sequence[Any]) -> None:
                 f"expected {array_text(operand.type)}, found {found}",
                 f"convert it with .astype('{wanted}')",
             )
-    infer_shapes(operation, [tuple(shape) for shape in operation.shapes(values)])
+    infer_shapes(operation, operand_shapes(operation, values))
 
 
 def _as_declared(given: Any, declared: Any) -> Any:

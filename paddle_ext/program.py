@@ -16,7 +16,7 @@ from paddle.static import (
 import kernelcore
 from kernelcore.operators import Operation
 from paddle_ext.dtype import dtype_to_paddle
-from paddle_ext.execute import infer_shapes, merged, run_operation
+from paddle_ext.execute import infer_shapes, merged, operand_shapes, run_operation
 
 # A call that raises while a program is made is made again, by frames that Paddle translates unless
 # it is told not to: an error of that translation would hide that of the operator. Paddle promises
@@ -45,7 +45,7 @@ def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..
     inputs = [f"x{i}" for i, number in enumerate(numbers) if number is None]
 
     def infer(*metas: Any) -> Any:
-        shapes = [tuple(shape) for shape in operation.shapes(merged(numbers, metas))]
+        shapes = operand_shapes(operation, merged(numbers, metas))
         found = [
             MetaTensor(shape=list(shape), dtype=dtype_to_paddle(result.type.dtype))
             for shape, result in zip(infer_shapes(operation, shapes), operation.outputs)  # noqa: B905

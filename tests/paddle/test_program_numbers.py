@@ -96,3 +96,63 @@ def test_what_is_no_number_is_refused_while_a_program_is_made(number: Any) -> No
 
     with pytest.raises(kc.KernelArgumentError, match=r"argument 'a': expected float32"):
         paddle.jit.to_static(call, full_graph=True)(one())
+
+
+@kc.kernel
+def ramp(n: int, s: float, y: kc.array[float]):
+    i = kc.tid()
+    y[i] = float(i) * s * s
+
+
+ramp_op = kc.paddle_op(ramp, launch_dims="n", output_dims=("n",), outputs="y")
+
+
+def ramp_loss(x: Any, s: Any) -> Any:
+    return (ramp_op(x.shape[0], s) * x).sum()
+
+
+@pytest.mark.parametrize("extents", [None, [2], [None]])
+def test_extents_that_programs_know_when_they_run_are_launch_sizes(extents: Any) -> None:
+    spec = paddle.static.InputSpec
+    specs = None if extents is None else [spec(extents), spec([])]
+    program: Any = paddle.jit.to_static(ramp_loss, input_spec=specs, full_graph=True)
+    for extent in (2, 3) if extents != [2] else (2,):
+        x = paddle.arange(extent, dtype="float32") + 1.0
+        s = paddle.to_tensor(3.0, stop_gradient=False)
+        value = program(x, s)
+        (gradient,) = paddle.grad(value, s)
+        total = sum(i * (i + 1) for i in range(extent))
+        assert [value.item(), gradient.item()] == [9 * total, 6 * total]
+
+
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_integers_of_tensors_are_launch_sizes(full_graph: bool) -> None:
+    def call(n: Any) -> Any:
+        return ramp_op(n, 2.0)
+
+    program: Any = paddle.jit.to_static(call, full_graph=full_graph)
+    for dtype in ("int32", "int64"):
+        n = paddle.to_tensor(3, dtype=dtype)
+        np.testing.assert_array_equal(program(n).numpy(), [0.0, 4.0, 8.0])
+        np.testing.assert_array_equal(ramp_op(n, 2.0).numpy(), [0.0, 4.0, 8.0])
+    np.testing.assert_array_equal(ramp_op(np.array(2), 2.0).numpy(), [0.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("size", "found"), [(-1, "found -1"), (2.0, "found 2.0"), ([2], r"found shape \(1,\)")]
+)
+def test_tensors_that_are_no_launch_sizes_are_refused(size: Any, found: str) -> None:
+    with pytest.raises(kc.KernelArgumentError, match=rf"'n': expected an extent.*{found}"):
+        ramp_op(paddle.to_tensor(size), 2.0)
+
+
+def test_tensors_that_are_not_of_the_program_are_refused_while_it_is_made() -> None:
+    half = paddle.to_tensor(0.5)
+    paddle.enable_static()
+    try:
+        with paddle.static.program_guard(paddle.static.Program()):
+            x = paddle.static.data("x", [2], "float32")
+            with pytest.raises(kc.KernelArgumentError, match=r"'a': expected a value of the prog"):
+                quotient(x, half)
+    finally:
+        paddle.disable_static()
