@@ -321,3 +321,21 @@ def test_generic_kernels_are_operators() -> None:
         paddle_op(kc.kernel(scaled))
     with pytest.raises(kc.KernelArgumentError, match="in_out: no parameter is named 'z'"):
         paddle_op(cubed, in_out="z")
+
+
+def test_hooks_on_assigned_results_change_the_gradient() -> None:
+    x = tensor([1.0, 2.0])
+    y = paddle.assign(paddle_op(cubed)(x, 1.0))
+    y.register_hook(lambda gradient: gradient * 9.0)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 27 * x.numpy() ** 2)
+
+
+def test_a_retained_graph_gives_its_gradients_again() -> None:
+    x = tensor([1.0, 2.0])
+    total = paddle_op(cubed)(x, 1.0).sum()
+    for _ in range(3):
+        (found,) = paddle.grad(total, x, retain_graph=True)
+        np.testing.assert_array_equal(found.numpy(), 3 * x.numpy() ** 2)
+    total.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 3 * x.numpy() ** 2)
