@@ -65,7 +65,7 @@ def _compiled(pyfunc: Callable[..., Any]) -> CodeType:
     # The function object brings its own defaults.
     tree.args.defaults, tree.args.kw_defaults = [], [None] * len(tree.args.kwonlyargs)
     rewrite = _Rewrite(source, updated_parameters(pyfunc))
-    tree.body = [rewrite.visit(stmt) for stmt in tree.body]
+    tree.body = [made for stmt in tree.body for made in rewrite.statements(stmt)]
     if rewrite.updates:
         last = _located(tree.body[-1], ast.Return(None))
         tree.body.append(ast.fix_missing_locations(rewrite.visit(last)))
@@ -94,6 +94,11 @@ class _Rewrite(ast.NodeTransformer):
         self.updates = updates
         dialect = source.dialect
         self._operators: frozenset[str] = frozenset(dialect.operators if dialect else ())
+
+    def statements(self, stmt: ast.stmt) -> list[ast.stmt]:
+        """The statements that stand for ``stmt``."""
+        found: list[ast.stmt] | ast.stmt = self.visit(stmt)
+        return found if isinstance(found, list) else [found]
 
     def _operator(self, op: ast.operator) -> ast.expr:
         """What the helpers take for an operator: its name, or the function of a dialect."""
