@@ -127,11 +127,16 @@ vars(torch.ops.kernelcore)["__getattr__"] = define_missing
 def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     """Register ``operator`` as ``qualname``, with what every operator has."""
     namespace, name = qualname.split("::")
-    library = _library(namespace)
+    library, operands = _library(namespace), operator.operation.operands
+    try:
+        library.define(name + _schema(operator.operation, operator.tensor_values), tags=_TAGS)
+    except RuntimeError as error:
+        raise KernelError(
+            f"torch defines no operator '{name}' of {len(operands)} operands: {error}",
+            remedy="pass what belongs together as one array or one vector",
+        ) from None
     _defined.add(qualname)
-    library.define(name + _schema(operator.operation, operator.tensor_values), tags=_TAGS)
     torch.library.register_fake(qualname, operator.fake, lib=library)
-    operands = operator.operation.operands
     has_tensors = not all(o.is_number(operator.tensor_values) for o in operands)
     # Without tensor operands torch has no device to dispatch on.
     keys = ["CPU"] if has_tensors else ["CompositeExplicitAutograd"]
