@@ -128,14 +128,18 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     """Register ``operator`` as ``qualname``, with what every operator has."""
     namespace, name = qualname.split("::")
     library, operands = _library(namespace), operator.operation.operands
+    # Before it is defined: torch looks the name up then, and it must not be missing.
+    _defined.add(qualname)
     try:
         library.define(name + _schema(operator.operation, operator.tensor_values), tags=_TAGS)
     except RuntimeError as error:
+        _defined.discard(qualname)
+        if "this PyTorch build only supports" not in str(error):
+            raise
         raise KernelError(
             f"torch defines no operator '{name}' of {len(operands)} operands: {error}",
             remedy="pass what belongs together as one array or one vector",
         ) from None
-    _defined.add(qualname)
     torch.library.register_fake(qualname, operator.fake, lib=library)
     has_tensors = not all(o.is_number(operator.tensor_values) for o in operands)
     # Without tensor operands torch has no device to dispatch on.
