@@ -15,10 +15,11 @@ class CollectedValues:
 
     def __init__(self, body: Region) -> None:
         self._yields = Counter(body.yields)
+        # An Eqn is in a list as often as it uses the value.
         self._users: dict[Atom, list[Eqn]] = {}
         self._inner: dict[Eqn, CollectedValues] = {}
         for eqn in body.eqns:
-            for atom in set(used_atoms(eqn)):
+            for atom in used_atoms(eqn):
                 self._users.setdefault(atom, []).append(eqn)
 
     def operation(self, param: Var, result: Atom) -> Op | None:
@@ -32,10 +33,7 @@ class CollectedValues:
             if len(users) != 1 or value in self._yields:
                 return None
             (eqn,) = users
-            at = [k for k, a in enumerate(eqn.inputs) if a is value]
-            if len(at) != 1:
-                return None
-            step = self._step(eqn, at[0])
+            step = self._step(eqn, eqn.inputs.index(value)) if value in eqn.inputs else None
             if step is None or found not in (None, step[0]):
                 return None
             found, value = step
