@@ -22,6 +22,8 @@ from kernelcore.operators import (
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 from paddle_ext.tensor import to_paddle
 
+_EXTENTS = (paddle.int32, paddle.int64)
+
 
 def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The visible results of ``operation``, run without recording derivatives.
@@ -129,6 +131,14 @@ def check_values(operation: Operation, values: Sequence[Any]) -> None:
                 "expected a value of the program, found a tensor of dygraph mode",
                 "pass it to the program as an argument, or register it as a buffer of the layer",
             )
+        if operand.is_size and not isinstance(value, np.generic):
+            is_extent = not len(value.shape) and value.dtype in _EXTENTS
+            if not is_extent:
+                found = f"{value.dtype} of shape {tuple(value.shape)}".removeprefix("paddle.")
+                raise operation.argument_error(
+                    index, f"expected an extent, found {found}", "give an int32 without dimensions"
+                )
+        # Other numbers are converted when the program runs.
         if not isinstance(operand.type, ArrayType):
             continue
         wanted = dtype_to_paddle(element_type(operand.type))

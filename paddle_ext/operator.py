@@ -219,7 +219,8 @@ class PaddleOperator:
         found = self._static_pylayer(given, wanted) if wanted else self.run(given)
         seeds = _seeds(self.operation) if wanted else ()
         for j, value in enumerate(found):
-            # Operators that are written in Python hand on what their operands say, in any mode.
+            # Operators that are written in Python inherit it from their operands, also under
+            # ``no_grad``.
             value.stop_gradient = j not in seeds
         return found
 
@@ -358,7 +359,7 @@ def _numbers(given: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _distinct(given: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
-    """The values among operands, once each, and which of them an operand is unless a number."""
+    """The values among operands, once each, and the position of each tensor operand among them."""
     values: list[Any] = []
     places: dict[int, int] = {}
     for i, arg in enumerate(given):

@@ -156,3 +156,16 @@ def test_tensors_that_are_not_of_the_program_are_refused_while_it_is_made() -> N
                 quotient(x, half)
     finally:
         paddle.disable_static()
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [([2], "int32"), ([], "float32")])
+def test_extents_are_integers_without_dimensions(shape: list[int], dtype: Any) -> None:
+    paddle.enable_static()
+    try:
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program, paddle.static.Program()):
+            n = paddle.static.data("n", shape, dtype)
+            with pytest.raises(kc.KernelArgumentError, match="'n': expected an extent, found"):
+                ramp_op(n, 2.0)
+    finally:
+        paddle.disable_static()
