@@ -14,7 +14,7 @@ demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
 
 # Files as a whole go to a process: tests of a file share what takes long to make. Many start further
-# processes, which take half the time where bytecode is kept.
+# Python processes, which take half the time where bytecode is kept.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests

@@ -231,7 +231,7 @@ def cbrt(x: Float) -> Float:
 @builtin(
     **written(power, "pow"),
     grad={
-        # At y == 0 the power may be infinite; elsewhere it has derivatives by y.
+        # At y == 0 an infinite power would give 0 * inf; a finite one keeps its derivative by y.
         "x": "where(y == 0.0 and not isfinite(pow(x, y - 1.0)), 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",
     },

@@ -65,7 +65,8 @@ MAX_EQNS_OF_GANGS = 8000
 LEAST_PACKED = 8
 # Rows that blocks transpose together at least: fewer wait for what an iteration hands to the next.
 LEAST_ROWS = 8
-# The same where a kernel only reads rows of one array: two registers of sums wait for less.
+# The same where blocks only load rows of one array and there are 16 registers: sums in two or more
+# registers wait for less.
 LEAST_ROWS_OF_ONE_ARRAY = 16
 # Rows that a gang may run together, and the registers for the values that their loops use. Where
 # registers hold FLOAT_LANES_OF_MANY_REGISTERS there are 32 of them, else 16: what a loop carries
@@ -164,7 +165,7 @@ def best_gang(
     lanes = float_lanes // (2 if is_mostly_64_bit(eqns, strides) else 1)
     in_blocks = accesses_in_blocks(blocked_loops(func, strides))
     if in_blocks:
-        return max(lanes, _least_rows(func, in_blocks))
+        return max(lanes, _least_rows(func, in_blocks, float_lanes))
     tile = _tile_of_two_registers(func, float_lanes)
     if tile is not None:
         if adds(func):
@@ -180,14 +181,16 @@ def best_gang(
     return lanes * _registers(func, bodies, strides, scattered, few)
 
 
-def _least_rows(func: Func, in_blocks: Collection[Eqn]) -> int:
+def _least_rows(func: Func, in_blocks: Collection[Eqn], float_lanes: int) -> int:
     """The fewest rows of a gang whose blocks make the accesses ``in_blocks``.
 
     More rows go through more of the first cache, which those of several arrays share, and leave
     fewer registers to the rows of a tile.
     """
-    is_one = len({eqn.inputs[0] for eqn in in_blocks}) == 1
-    has_room = is_one and not adds(func) and not can_tile_rows(func)
+    has_few = float_lanes < FLOAT_LANES_OF_MANY_REGISTERS
+    loads = {eqn.inputs[0] for eqn in in_blocks if eqn.op.kind is OpKind.LOAD}
+    is_one = len(loads) == 1 and all(eqn.op.kind is OpKind.LOAD for eqn in in_blocks)
+    has_room = has_few and is_one and not adds(func) and not can_tile_rows(func)
     return LEAST_ROWS_OF_ONE_ARRAY if has_room else LEAST_ROWS
 
 

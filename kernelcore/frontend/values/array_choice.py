@@ -151,8 +151,8 @@ def _place(value: Value) -> tuple[Value, list[Leaf]]:
 def _unread(option: Option, chosen: Option) -> Option:
     """``option`` on a path that has ``chosen`` instead: its numbers are never read.
 
-    They are those of ``chosen`` if that has the same ones. Where paths exchange arrays of one
-    index, all paths then have that index for each array, and it remains known.
+    They are those of ``chosen`` if that has numbers of the same types. Where paths exchange arrays
+    of one index, all paths then have that index for each array, and it remains known.
     """
     skeleton, leaves = flatten(option)
     wanted, given = _varying(leaves), _varying(flatten(chosen)[1])

@@ -96,7 +96,7 @@ class _Rewrite(ast.NodeTransformer):
         self._operators: frozenset[str] = frozenset(dialect.operators if dialect else ())
 
     def statements(self, stmt: ast.stmt) -> list[ast.stmt]:
-        """The statements that stand for ``stmt``."""
+        """The statements that replace ``stmt``."""
         found: list[ast.stmt] | ast.stmt = self.visit(stmt)
         return found if isinstance(found, list) else [found]
 

@@ -33,7 +33,9 @@ from kernelcore.passes.access.trips import known_trips
 # Values that can be computed again wherever their inputs are known.
 _PURE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.DIM})
 
+# Forms of additions to memory that nothing else of the kernel accesses.
 _APART = frozenset({AddForm.SHARED, AddForm.PARTIAL})
+
 # Partial sums take memory of the stack, and time to add up, per chunk.
 MAX_PARTIAL_SITES = 32
 # As many arrays as a launch has bits for.

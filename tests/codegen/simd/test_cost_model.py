@@ -196,9 +196,18 @@ def row_copy(x: F32_2D, y: F32_2D):
         y[i, k] = kc.exp(x[i, k])
 
 
+@kc.kernel
+def row_in_place(x: F32_2D):
+    i = kc.tid()
+    for k in range(x.shape[1]):
+        x[i, k] = kc.exp(x[i, k])
+
+
 def test_gangs_that_only_read_rows_of_one_array_are_wide() -> None:
     assert best_gang(optimize(row_total.func), 8) == 16
     assert best_gang(optimize(row_copy.func), 8) == 8
+    assert best_gang(optimize(row_in_place.func), 8) == 8
+    assert best_gang(optimize(row_total.func), 16) == 16
 
 
 def test_form_follows_from_the_work_of_an_iteration() -> None:
