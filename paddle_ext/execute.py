@@ -63,7 +63,7 @@ def operand_shapes(operation: Operation, operands: Sequence[Any]) -> list[tuple[
     """Per operand its shape, or the extent that it is; -1 for what a program knows when it runs.
 
     Raises:
-        KernelArgumentError: A value is no extent.
+        KernelArgumentError: A value cannot be an extent.
     """
     given = list(operands)
     for k in operation.sizes:
@@ -122,7 +122,7 @@ def check_values(operation: Operation, values: Sequence[Any]) -> None:
 
     Raises:
         KernelArgumentError: A value has another dtype or number of dimensions than the kernel
-            declares, is too small for the launch, or is none of the program.
+            declares, is too small for the launch, or does not belong to the program.
     """
     for index, (operand, value) in enumerate(zip(operation.operands, values, strict=True)):
         if isinstance(value, paddle.Tensor):

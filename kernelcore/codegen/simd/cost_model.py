@@ -188,9 +188,9 @@ def _least_rows(func: Func, in_blocks: Collection[Eqn], float_lanes: int) -> int
     fewer registers to the rows of a tile.
     """
     has_few = float_lanes < FLOAT_LANES_OF_MANY_REGISTERS
-    loads = {eqn.inputs[0] for eqn in in_blocks if eqn.op.kind is OpKind.LOAD}
-    is_one = len(loads) == 1 and all(eqn.op.kind is OpKind.LOAD for eqn in in_blocks)
-    has_room = has_few and is_one and not adds(func) and not can_tile_rows(func)
+    is_one = len({eqn.inputs[0] for eqn in in_blocks}) == 1
+    only_loads = all(eqn.op.kind is OpKind.LOAD for eqn in in_blocks) and not adds(func)
+    has_room = has_few and is_one and only_loads and not can_tile_rows(func)
     return LEAST_ROWS_OF_ONE_ARRAY if has_room else LEAST_ROWS
 
 

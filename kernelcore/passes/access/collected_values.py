@@ -25,7 +25,7 @@ class CollectedValues:
     def operation(self, param: Var, result: Atom) -> Op | None:
         """The operation by which the body makes ``result`` of ``param`` and terms.
 
-        None if that is no single one, or if anything else uses what the loop carries.
+        None if there is none, or several, or if anything else uses what the loop carries.
         """
         value, found = param, None
         while value is not result:
