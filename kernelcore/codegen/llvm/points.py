@@ -106,9 +106,11 @@ def emit_points(
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tiles: list[Tile] = []
     if has_panels or (strategy.tile_rows > 1 and not in_parts):
-        for lanes, suits in _tile_gangs(e, strategy, dims, is_packed):
+        for lanes, suits, may_be_short in _tile_gangs(e, strategy, dims, is_packed):
+            rows = strategy.tile_rows
             with e.gangs_of(lanes):
-                tiles.append(tile_of(e, func, strategy.tile_rows, packed_arrays, suits, in_parts))
+                tile = tile_of(e, func, rows, packed_arrays, suits, in_parts, may_be_short)
+                tiles.append(tile)
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
@@ -134,15 +136,21 @@ def emit_points(
 
 def _tile_gangs(
     e: Emitter, strategy: VectorStrategy, dims: Sequence[str], is_packed: str
-) -> list[tuple[int, str]]:
-    """How many threads are a gang of each tile, and whether the launch may run it, as i1."""
+) -> list[tuple[int, str, bool]]:
+    """How many threads are a gang of each tile, and for which launches it is.
+
+    These are whether a launch may run it, as i1, and whether rows may be shorter than its gangs.
+    """
     lanes, short = strategy.tile_gang, strategy.short_tile_lanes
     if not short:
-        return [(lanes, is_packed)]
-    is_short = e.op(f"icmp sle i64 {dims[-1]}, {short}")
+        return [(lanes, is_packed, True)]
+    # Loads under masks that are not in registers of their own take longer (docs/decisions/303).
+    has_quick_masks = e.facts.least_masked_bytes == 1
+    most = short if has_quick_masks else lanes - 1
+    is_short = e.op(f"icmp sle i64 {dims[-1]}, {most}")
     is_long = e.op(f"xor i1 {is_short}, true")
     suits = [e.op(f"and i1 {is_packed}, {one}") for one in (is_long, is_short)]
-    return list(zip((lanes, short), suits, strict=True))
+    return list(zip((lanes, short), suits, (has_quick_masks, True), strict=True))
 
 
 def _blocked(e: Emitter, func: Func, in_parts: Collection[Eqn]) -> dict[Eqn, BlockedLoop]:

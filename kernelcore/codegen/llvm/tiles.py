@@ -69,10 +69,12 @@ def tile_of(
     packed: _Packed,
     is_packed: str,
     in_panels: Mapping[Eqn, IndependentLoop],
+    may_be_short: bool,
 ) -> Tile:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add.
 
-    The loops ``in_panels`` find what they read along rows in panels.
+    The loops ``in_panels`` find what they read along rows in panels. Only if rows ``may_be_short``,
+    shorter than a gang, does code run for those.
     """
     overlaps = is_idempotent(func) and not in_panels
     last = Var(int32, "last") if not in_panels and may_run_fewer_rows(func) else None
@@ -117,7 +119,7 @@ def tile_of(
         together.body(e, packed),
         is_possible,
         overlaps_tail=overlaps,
-        masks_short=overlaps and _suits_masks(func, e.facts.least_masked_bytes),
+        masks_short=may_be_short and overlaps and _suits_masks(func, e.facts.least_masked_bytes),
         masks_tail=bool(in_panels),
         single=None if alone is None else alone.body(e, packed),
         last=last,
