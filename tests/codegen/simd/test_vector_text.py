@@ -68,6 +68,17 @@ def test_rows_that_run_together(kernel: kc.Kernel, rows: int) -> None:
     assert "tile" in cpu.llvm_text(func, strategy=VectorStrategy(4, tile_rows=rows))
 
 
+@pytest.mark.parametrize(("least_masked_bytes", "is_masked"), [(1, True), (4, False)])
+def test_whole_gangs_of_tiles_have_masks_only_where_these_are_quick(
+    least_masked_bytes: int, is_masked: bool
+) -> None:
+    form = VectorStrategy(4, 1, 4, least_masked_bytes, tile_lanes=16, short_tile_lanes=8)
+    text = cpu.llvm_text(optimize(product.func), strategy=form)
+    # The remainder of a row that fills no tile has one.
+    assert (text.count("call <16 x float> @llvm.masked.load.v16f32") > 1) == is_masked
+    assert "call <8 x float> @llvm.masked.load.v8f32" in text
+
+
 @kc.kernel
 def five_points(u: F32_2D, w: F32_2D, v: F32_2D):
     i, j = kc.tid()

@@ -38,6 +38,7 @@ TILES = tuple(VectorStrategy(4, tile_rows=rows) for rows in (1, 2, 4, 8))
 NARROW_TILES = (
     VectorStrategy(16, tile_rows=8, tile_lanes=4),
     VectorStrategy(16, tile_rows=8, tile_lanes=8, short_tile_lanes=4),
+    VectorStrategy(16, tile_rows=8, least_masked_bytes=4, tile_lanes=8, short_tile_lanes=4),
 )
 LOOPS = (VectorStrategy(loop_lanes=LOOP_LANES),)
 # Rows of no whole gang, of whole gangs, and of gangs with every remainder of a gang of four.
