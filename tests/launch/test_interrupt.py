@@ -156,15 +156,22 @@ def test_writes_of_a_run_that_a_pending_interrupt_ends_are_counted():
 def test_backward_of_a_tape_and_of_torch_end():
     x = kc.array(np.ones(COUNT, np.float32), requires_grad=True)
     y = kc.zeros(COUNT, dtype=float, requires_grad=True)
-    with kc.Tape() as tape:
-        for _ in range(100):
-            kc.launch(repeated, COUNT, [x, 100], [y])
-    y.grad = kc.ones(COUNT, dtype=float)
-    _assert_interrupted(tape.backward)
+
+    def recorded(iterations: int) -> kc.Tape:
+        with kc.Tape() as tape:
+            for _ in range(100):
+                kc.launch(repeated, COUNT, [x, iterations], [y])
+        y.grad = kc.ones(COUNT, dtype=float)
+        return tape
+
+    # Compiling ends at no signal, so what follows finds the code of these.
+    recorded(1).backward()
+    _assert_interrupted(recorded(100).backward)
     operator = torch_op(repeated)
     import torch
 
     tensor = torch.ones(COUNT, requires_grad=True)
+    operator(tensor, 1)
     _assert_interrupted(lambda: operator(tensor, 30_000))
 
 
