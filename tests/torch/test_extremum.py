@@ -246,3 +246,23 @@ def test_who_attains_it_is_known_where_values_are_sums(rows: int) -> None:
     tape.backward(grads={m: ct.numpy()})
     assert w.grad is not None
     np.testing.assert_allclose(w.grad.numpy(), wanted.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [kc.float16, kc.bfloat16])
+def test_ties_of_small_floats(dtype: Any) -> None:
+    @kc.kernel
+    def largest(x: kc.array(dtype=Any), m: kc.array(dtype=Any)):
+        kc.atomic_max(m, 0, x[kc.tid()])
+
+    x = kc.array([1.0, 2.0, 2.0], dtype=dtype, requires_grad=True)
+    m = kc.zeros(1, dtype=dtype, requires_grad=True)
+    with kc.Tape() as tape:
+        kc.launch(largest, 3, [x], [m])
+    tape.backward(grads={m: kc.ones(1, dtype=dtype)})
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy().astype(np.float32), [0.0, 0.5, 0.5])
+    name = "bfloat16" if dtype is kc.bfloat16 else "float16"
+    tensor = torch.tensor([1.0, 2.0, 2.0], dtype=getattr(torch, name), requires_grad=True)
+    torch_op(largest)(tensor, torch.zeros(1, dtype=tensor.dtype)).sum().backward()
+    assert tensor.grad is not None
+    assert tensor.grad.tolist() == [0.0, 0.5, 0.5]

@@ -238,6 +238,17 @@ def test_headers_of_exported_kernels_name_the_mode(tmp_path: Any) -> None:
         assert f"and {word} denormals" in " ".join(header.read_text().split())
 
 
+def test_gpus_flush_float32_in_remainders() -> None:
+    @kc.kernel(flush_denormals=True)
+    def rest(x: kc.array(dtype=float), d: float, y: kc.array(dtype=float)):
+        i = kc.tid()
+        y[i] = x[i] % d
+
+    text = rest.inspect("ptx")
+    assert re.search(r"sub(\.rn)?\.ftz\.f32", text)
+    assert not re.search(r"\b(add|sub|mul|abs|setp\.\w+)(\.rn)?\.f32", text)
+
+
 @pytest.mark.parametrize("value", [1, "yes"])
 def test_other_values_are_refused(config: Any, value: object) -> None:
     with pytest.raises(kc.KernelArgumentError, match=r"flush_denormals: expected a bool, found"):
