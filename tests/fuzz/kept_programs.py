@@ -57,8 +57,16 @@ class KeepingProgram:
             value = pick(self.values)
             if self.rng.random() < 0.6:
                 at = self.rng.randrange(len(self.sums))
+                added = f"kc.{self.sums[f's{at}']}({value})"
+                if self.rng.random() < 0.15:
+                    # The adjoint asks how often it ran.
+                    turn = f"turn{len(body)}"
+                    body += [f"{turn} = kc.int32(0)", f"while {turn} < {index} % 3:"]
+                    half = f"kc.{self.sums[f's{at}']}(0.5)"
+                    body += [f"    s{at} = s{at} * {half} + {added}", f"    {turn} += 1"]
+                    continue
                 text = pick(STEPS[:2] if at else STEPS[2:])
-                body.append(text.format(at=at, v=f"kc.{self.sums[f's{at}']}({value})"))
+                body.append(text.format(at=at, v=added))
             else:
                 name, dtype = pick(list(self.outputs.items()))
                 y = f"{name}[{self.place}, {index}]"

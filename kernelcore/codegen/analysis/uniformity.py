@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
+from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, atoms_in, bound_vars, element_indices, walk_eqns
 from kernelcore.language.types import MAX_GRID_DIMS, Scalar
 
@@ -57,12 +57,14 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
     """The accesses whose elements are adjacent for gangs that span rows too.
 
     This holds for packed arrays whose shape equals the grid's except on axis 0, if index k of an
-    access is launch index k plus a uniform value.
+    access is launch index k plus a uniform value, also for threads that are not active: the first
+    one of a gang gives the address.
     """
     strides = [_of_threads(func, _along(func, axis)) for axis in range(func.rank)]
+    carried = _carried(func)
 
     def follows(index: Atom, position: int) -> bool:
-        if isinstance(index, Const):
+        if isinstance(index, Const) or index in carried:
             return False
         return [s[index] for s in strides] == list(_along(func, position))
 
@@ -72,6 +74,24 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
 
     found = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind in ACCESSES)
     return frozenset(eqn for eqn in found if is_row_major(eqn))
+
+
+def _carried(func: Func) -> set[Atom]:
+    """What depends on values of loops that differ from thread to thread of gangs that cross rows.
+
+    Threads that are not active keep those of the iteration in which they left the loop.
+    """
+    strides, found, size = collapsed_strides(func), set[Atom](), -1
+    while size != len(found):
+        size = len(found)
+        for eqn in walk_eqns(func.body):
+            made = eqn.outputs
+            if eqn.op.kind in LOOPS:
+                made = (*made, *(v for region in eqn.regions for v in region.params))
+            elif found.isdisjoint((*eqn.inputs, *(a for r in eqn.regions for a in r.yields))):
+                continue
+            found.update(v for v in made if strides.get(v) is None)
+    return found
 
 
 def _of_threads(func: Func, launch_strides: Sequence[int | None]) -> Strides:

@@ -185,9 +185,12 @@ class PrimalValues:
         if not all(map(self._has_same_bits, (*eqn.inputs, *scalars))):
             return False
         bound = {v for region in eqn.regions for v in bound_vars(region)}
-        return bound.isdisjoint(self.stacks) and all(
+        inside = list(walk_eqns(eqn.regions[0]))
+        if not bound.isdisjoint(self.stacks) or any(e in self.counts for e in (eqn, *inside)):
+            return False
+        return all(
             self.repeats(inner) or inner.op.kind in CONTROL or self._is_dead_write(inner)
-            for inner in walk_eqns(eqn.regions[0])
+            for inner in inside
         )
 
     def _is_exact(self, eqn: Eqn) -> bool:
