@@ -11,6 +11,7 @@ from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 from torch.autograd import forward_ad
 from torch.autograd.function import Function, _SingleLevelFunction
 
+from kernelcore import ArrayType
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     Operation,
@@ -111,7 +112,8 @@ class _Plan(NamedTuple):
         wrt: The operands that get a cotangent.
         kept: The operands that the adjoint takes.
         omit: The others.
-        sized: Those of ``wrt`` that are omitted, whose shapes are kept.
+        sized: Those of which the shape is kept, not the elements: some that the adjoint takes for
+            the shape of a cotangent, and those of ``wrt`` that are omitted.
     """
 
     wrt: tuple[int, ...]
@@ -127,6 +129,8 @@ class _Rules:
         self.operator = operator
         self.operation = operator.operation
         self.plans: dict[tuple[bool, ...], _Plan] = {}
+        # By operand the last stand-in of calls that no mode or transform observes.
+        self.stand_ins: dict[int, torch.Tensor] = {}
 
     def forward(self, *args: Any) -> Any:
         if not _C._are_functorch_transforms_active():
@@ -145,7 +149,7 @@ class _Rules:
         ctx.set_materialize_grads(False)
         numbers = tuple(None if isinstance(a, torch.Tensor) else a for a in inputs)
         ctx.call = (plan, tuple(inputs[k].shape for k in plan.sized), numbers)
-        kept = (inputs[k] for k in plan.kept)
+        kept = (inputs[k] for k in plan.kept if k not in plan.sized)
         ctx.save_for_backward(*(a for a in kept if isinstance(a, torch.Tensor)))
         ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
 
@@ -163,21 +167,38 @@ class _Rules:
         if not seeds or not plan.wrt:
             return tuple(grads)
         given = [ct for ct in cotangents if ct is not None]
-        left = iter(saved)
-        primals = [next(left) if numbers[k] is None else numbers[k] for k in plan.kept]
+        left, extents = iter(saved), dict(zip(plan.sized, shapes, strict=True))
+
+        def primal(k: int) -> Any:
+            if k in extents:
+                return self.stand_in(k, extents[k], given[0])
+            return next(left) if numbers[k] is None else numbers[k]
+
+        primals = [primal(k) for k in plan.kept]
         operator, known = self.selected(plan.wrt, primals)
         adjoint, produced = operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if adjoint is not None:
             found = adjoint.results(adjoint.entry(*primals, *known.operands, *given))
             for k, grad in zip(produced, found, strict=True):
                 grads[k] = grad * known.start[k] if k in known.start else grad
-        extents = dict(zip(plan.sized, shapes, strict=True))
         for k in plan.wrt:
             if grads[k] is None:
                 dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
                 shape = extents[k] if k in extents else primals[plan.kept.index(k)].shape
                 grads[k] = given[0].new_zeros(shape, dtype=dtype)
         return tuple(grads)
+
+    def stand_in(self, operand: int, shape: Sequence[Any], like: torch.Tensor) -> torch.Tensor:
+        """A tensor of one element that has the type and the shape of an operand."""
+        dtype = dtype_to_torch(element_type(self.operation.operands[operand].type))
+        return like.new_empty((), dtype=dtype).expand(shape)
+
+    def kept_stand_in(self, operand: int, shape: torch.Size, like: torch.Tensor) -> torch.Tensor:
+        """As ``stand_in``; the same tensor for calls of one shape after each other."""
+        found = self.stand_ins.get(operand)
+        if found is None or found.shape != shape or found.device != like.device:
+            found = self.stand_ins[operand] = self.stand_in(operand, shape, like)
+        return found
 
     def jvp(self, ctx: Any, *tangents: torch.Tensor | None) -> Any:
         active = tuple(k for k, t in enumerate(tangents) if t is not None)
@@ -228,9 +249,10 @@ class _Rules:
         """The values to save when the operands marked in ``needed`` require a cotangent."""
         if needed not in self.plans:
             wrt = tuple(k for k, need in enumerate(needed) if need)
-            omit = _omittable(self.operation, wrt)
+            omit, shaped = _unread(self.operation, wrt)
             kept = tuple(k for k in range(len(needed)) if k not in omit)
-            self.plans[needed] = _Plan(wrt, kept, omit, tuple(k for k in wrt if k in omit))
+            sized = (*shaped, *(k for k in wrt if k in omit))
+            self.plans[needed] = _Plan(wrt, kept, omit, sized)
         return self.plans[needed]
 
     def native_plan(self, needed: tuple[bool, ...]) -> native.TorchGradPlan:
@@ -242,7 +264,8 @@ class _Rules:
 
         recorded = self.recorded(plan)
         forward = None if recorded is None else recorded.native
-        return native.TorchGradPlan(plan, plan.kept, plan.sized, forward, adjoint, self.pull)
+        calls = adjoint, self.kept_stand_in, self.pull
+        return native.TorchGradPlan(plan, plan.kept, plan.sized, forward, *calls)
 
     def recorded(self, plan: _Plan) -> TorchOperator | None:
         """The operator that saves results of loops for the adjoint, if that spares it any."""
@@ -274,22 +297,24 @@ class _Rules:
         return native.TorchAdjoint(operator.native, produced, repeated)
 
 
-def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:
-    """The operands that the adjoint needs neither the elements nor the shape of.
+def _unread(operation: Operation, wrt: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operands that the adjoint does not need, and those of which it needs the shape alone.
 
     A shape is not needed if that of every cotangent tells it.
     """
     everything = tuple(range(len(operation.operands)))
     seeds = [j for j, r in enumerate(operation.outputs) if r.type.dtype.is_float]
     if not wrt or not seeds:
-        return everything
+        return everything, ()
     try:
         adjoint = derive.vjp(operation, wrt, seeds).operation
     except KernelGradError:
-        return ()  # Only a backward raises it: a call without one is valid.
+        return (), ()  # Only a backward raises it: a call without one is valid.
     used = {e for shape in (adjoint.grid, *(r.shape for r in adjoint.results)) for e in shape}
     told = set.intersection(*(set(operation.outputs[j].shape) for j in seeds))
-    omit = {k for k in everything if adjoint.param_of_operand(k) is None}
-    for k in set(everything) - omit:
+    unread = {k for k in everything if adjoint.param_of_operand(k) is None}
+    for k in set(everything) - unread:
         told.update(operation.operands[k].shape or ())
-    return tuple(k for k in sorted(omit) if all(e in told for e in used if e.operand == k))
+    omit = tuple(k for k in sorted(unread) if all(e in told for e in used if e.operand == k))
+    arrays = (k for k in everything if isinstance(operation.operands[k].type, ArrayType))
+    return omit, tuple(k for k in arrays if k in unread and k not in omit)

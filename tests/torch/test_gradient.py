@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.autograd import forward_ad, grad, gradcheck, gradgradcheck
+from torch.func import functionalize, vmap
 from torch.utils.checkpoint import checkpoint
 
 import kernelcore as kc
@@ -157,6 +158,56 @@ def test_linear_operators_keep_nothing():
     y.backward(torch.arange(4.0, dtype=F64))
     assert kept == []
     torch.testing.assert_close(x.grad, torch.tensor([3.0, -1.0, -1.0, -1.0], dtype=F64))
+
+
+@kc.kernel
+def shifted(
+    x: kc.array2d(dtype=kc.float64), b: kc.array(dtype=kc.float64), y: kc.array2d(dtype=kc.float64)
+):
+    i, j = kc.tid()
+    y[i, j] = 2.0 * x[i, j] + 0.5 * b[j]
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, torch.compile, functionalize])
+def test_of_operands_that_are_not_read_only_the_shape_is_kept(transform):
+    op, kept = torch_op(shifted), []
+
+    def run(x, scale):
+        b = scale * 3.0
+        y = op(x, b)
+        b.zero_()
+        return y
+
+    for columns in (3, 4, 3, 0):
+        x, scale = leaf(2, columns), leaf(columns)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            y = transform(run)(x, scale)
+        found = grad(y, (x, scale), torch.ones_like(y))
+        torch.testing.assert_close(found, (torch.full_like(x, 2.0), torch.full_like(scale, 3.0)))
+    assert not any(t.numel() for t in kept if t.ndim)  # There is the factor of the product.
+
+
+def test_second_derivatives_of_operands_that_are_not_read_are_zero():
+    x, b = leaf(2, 3), leaf(3)
+    assert gradgradcheck(lambda x, b: torch_op(shifted)(x, b) ** 2, (x, b))
+    wanted = torch.ones(5, 3, dtype=F64)
+    total = torch.func.grad(lambda b, x: torch_op(shifted)(x, b).sum())
+    torch.testing.assert_close(vmap(total)(torch.ones(5, 3, dtype=F64), leaf(5, 2, 3)), wanted)
+
+
+@kc.kernel
+def shift(x: kc.array(dtype=kc.float64), b: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    x[i] = 2.0 * x[i] + b[i]
+
+
+def test_operators_that_write_views_of_their_operands_are_differentiated():
+    w = torch.ones(3, dtype=F64, requires_grad=True)
+    z = w * 1.0
+    torch_op(shift, mutates="x")(z[1:], z[:2])
+    assert z.tolist() == [1.0, 3.0, 3.0]
+    z.sum().backward()
+    assert w.grad.tolist() == [2.0, 3.0, 2.0]
 
 
 def test_checkpoint_recomputes_the_operator():

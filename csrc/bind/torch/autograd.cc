@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -38,12 +39,13 @@ struct Adjoint {
 struct GradPlan {
   nb::object choice;          // what `pull` knows the plan by
   std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
-  std::vector<size_t> sized;  // operands of which it needs the shape only
+  std::vector<size_t> sized;  // operands of which the shape is kept, not the elements
   // Runs forward in place of the operation. Its further results are saved; the adjoints are those
   // that take them, behind `kept`.
   std::optional<BoundOperation> saving;
-  nb::object adjoint;  // (given results, as bits) -> Adjoint or None
-  nb::object pull;     // (choice, shapes, numbers, saved, cotangents) -> gradients
+  nb::object adjoint;   // (given results, as bits) -> Adjoint or None
+  nb::object stand_in;  // (operand, shape, a tensor) -> what the adjoint takes for a sized operand
+  nb::object pull;      // (choice, shapes, numbers, saved, cotangents) -> gradients
   // By the cotangents that are given, as bits; a null Adjoint means that `pull` runs.
   std::vector<std::pair<uint64_t, std::shared_ptr<const Adjoint>>> adjoints;
 };
@@ -56,8 +58,8 @@ struct Forward : FunctionState {
 };
 
 // The functions that plans call usually refer back to them.
-using GradPlanSlots =
-    CollectedSlots<GradPlan, &GradPlan::choice, &GradPlan::adjoint, &GradPlan::pull>;
+using GradPlanSlots = CollectedSlots<GradPlan, &GradPlan::choice, &GradPlan::adjoint,
+                                     &GradPlan::stand_in, &GradPlan::pull>;
 using ForwardSlots = CollectedSlots<Forward, &Forward::plan, &Forward::plans>;
 
 /// Attributes of the context that torch gives to forward and backward.
@@ -132,17 +134,26 @@ nb::object plan_of(Forward& forward, PyObject* context) {
   return made;
 }
 
+/// Where the shape of operand `k` is kept; the number of sized operands if its elements are.
+size_t place_of_shape(const GradPlan& plan, size_t k) {
+  auto found = std::find(plan.sized.begin(), plan.sized.end(), k);
+  return static_cast<size_t>(found - plan.sized.begin());
+}
+
 /// Leaves on `context` what the backward needs: tensors where torch watches over them.
 void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObject* const* args,
           const nb::object& saved) {
   const GradPlan& plan = plan_in(plan_object);
   size_t saved_count = nb::len(saved);
   size_t tensor_count = saved_count;
-  for (size_t k : plan.kept) tensor_count += op.operands[k].is_array ? 1 : 0;
+  auto keeps_tensor = [&](size_t k) {
+    return op.operands[k].is_array && place_of_shape(plan, k) == plan.sized.size();
+  };
+  for (size_t k : plan.kept) tensor_count += keeps_tensor(k) ? 1 : 0;
   nb::object tensors = new_tuple(tensor_count);
   size_t filled = 0;
   for (size_t k : plan.kept) {
-    if (op.operands[k].is_array) set_item(tensors, filled++, nb::borrow(args[k]));
+    if (keeps_tensor(k)) set_item(tensors, filled++, nb::borrow(args[k]));
   }
   for (size_t i = 0; i < saved_count; ++i) set_item(tensors, filled++, nb::borrow(item(saved, i)));
   nb::object shapes = new_tuple(plan.sized.size());
@@ -217,6 +228,14 @@ struct Backward {
   size_t cotangent_count;
 };
 
+/// What the adjoint takes for operand `k`, whose shape is the one at `place`.
+nb::object stand_in_of(const Backward& call, size_t k, size_t place) {
+  PyObject* const* end = call.cotangents + call.cotangent_count;
+  PyObject* like = *std::find_if(call.cotangents, end, [](PyObject* c) { return c != Py_None; });
+  nb::object operand = nb::cast(k);
+  return called(call.plan.stand_in, {operand.ptr(), item(call.shapes, place), like});
+}
+
 /// Which cotangents are given, as bits; none if there are too many.
 uint64_t given_of(const Backward& call) {
   if (call.cotangent_count > 64) return 0;
@@ -239,7 +258,14 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
     return operands.read_saved(filled++, object) == Verdict::kPlain;
   };
   size_t tensor = 0;
+  std::vector<nb::object> stand_ins;
   for (size_t k : call.plan.kept) {
+    size_t place = place_of_shape(call.plan, k);
+    if (place != call.plan.sized.size()) {
+      stand_ins.push_back(stand_in_of(call, k, place));
+      if (!read(stand_ins.back().ptr())) return {};
+      continue;
+    }
     PyObject* number = item(call.numbers, k);
     if (!read(number != Py_None ? number : item(call.saved, tensor++))) return {};
   }
@@ -326,14 +352,9 @@ void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<si
 
 void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
                std::vector<size_t> sized, std::optional<BoundOperation> saving, nb::object adjoint,
-               nb::object pull) {
-  new (self) GradPlan{std::move(choice),
-                      std::move(kept),
-                      std::move(sized),
-                      std::move(saving),
-                      std::move(adjoint),
-                      std::move(pull),
-                      {}};
+               nb::object stand_in, nb::object pull) {
+  new (self) GradPlan{std::move(choice),  std::move(kept),     std::move(sized), std::move(saving),
+                      std::move(adjoint), std::move(stand_in), std::move(pull),  {}};
 }
 
 }  // namespace
@@ -345,7 +366,7 @@ void bind_torch_autograd(nb::module_& m) {
   nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(GradPlanSlots::slots),
                        "What a call of an operation keeps, and how its backward runs.")
       .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),
-           nb::arg("saving").none(), nb::arg("adjoint"), nb::arg("pull"));
+           nb::arg("saving").none(), nb::arg("adjoint"), nb::arg("stand_in"), nb::arg("pull"));
   nb::class_<Forward>(m, "TorchForward", nb::type_slots(ForwardSlots::slots),
                       "The state of the forward of an autograd function.");
   m.def("torch_forward", &make_forward, nb::arg("operation"), nb::arg("name"), nb::arg("plan"),
