@@ -244,7 +244,8 @@ class ShapeRules:
         for name in specs:
             if name not in names:
                 raise self.fail(
-                    f"output_dims: '{name}' is no output", f"its outputs are {', '.join(names)}"
+                    f"output_dims: '{name}' is no output",
+                    f"its outputs are {', '.join(names)}; outputs=[...] names others",
                 )
         given = {name: specs.get(name) for name in names}
         return {

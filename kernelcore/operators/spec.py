@@ -162,14 +162,16 @@ def with_results(kernel: Kernel, spec: Spec, infer_in_out: bool = False) -> Spec
 
     Outputs are the arrays that the kernel writes and never loads. An addition to an element is no
     load, so an array that is only added to starts as zeros. With ``infer_in_out`` the other arrays
-    that the kernel writes are in-out.
+    that the kernel writes are in-out. A generic kernel with in-out arrays has no other results.
 
     Raises:
-        KernelArgumentError: The kernel is generic, or writes an array that is neither.
+        KernelArgumentError: The kernel is generic without these, or writes one that is neither.
     """
     if spec.outputs is not None:
         return spec
     if kernel.is_generic:
+        if spec.in_out:
+            return replace(spec, outputs=())
         raise KernelArgumentError(
             f"{kernel.name}: what a generic kernel writes follows from its types",
             kernel.parameters[0].loc,

@@ -264,6 +264,10 @@ def uses_view(x: Array, y: Array):
     kc.launch(double, 2, [x.reshape(2, 2)], [y])
 
 
+def uses_slice(x: Array, y: Array):
+    kc.launch(double, 2, [x[::2]], [y])
+
+
 def writes_foreign(x: Array, y: Array):
     FOREIGN.assign(1.0)
 
@@ -286,7 +290,8 @@ FOREIGN = kc.zeros(4, kc.float64)
         (returns, "expected a function that returns nothing"),
         (other_rank, "expected a launch shape of rank 1, found rank 2"),
         (other_type, "argument 'x': expected array"),
-        (uses_view, "the elements of 'x' are read"),
+        (uses_view, "'x': views of arrays are not recorded"),
+        (uses_slice, "'x': views of arrays are not recorded"),
         (writes_foreign, "an array that is no argument is written"),
     ],
 )

@@ -148,3 +148,25 @@ def test_a_search_that_takes_too_long_counts_as_shared():
     strides = tuple(4 * s for s in (10**6 + 3, 10**6 + 33, 10**6 + 37, 10**6 + 39, 10**6 + 81))
     one = ElementPlaces(4, (400,) * 5, strides, 4)
     assert share_elements(one, one._replace(address=4 + 4 * (2 * 10**8 + 17)))
+
+
+def test_generic_kernels_that_only_update_arrays_need_no_outputs() -> None:
+    @kc.kernel
+    def twice(x: kc.array[Any]):
+        i = kc.tid()
+        x[i] = x[i] + x[i]
+
+    x = torch.ones(3)
+    assert kc.op(twice, in_out="x")(x).tolist() == [2.0, 2.0, 2.0]
+    assert x.tolist() == [1.0, 1.0, 1.0]
+    kc.op(twice, mutates="x")(x)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+
+    @kc.kernel
+    def moved(x: kc.array[Any], y: kc.array[Any]):
+        i = kc.tid()
+        y[i] = x[i]
+        x[i] = x[i] + x[i]
+
+    with pytest.raises(kc.KernelArgumentError, match="'y', which is neither an output nor in-out"):
+        kc.op(moved, in_out="x")(x, x)

@@ -226,8 +226,22 @@ class RecordedArray:
     def _read(self, *_: object, **__: object) -> NoReturn:
         raise refuse(f"the elements of '{self._name}' are read while the launches are recorded")
 
-    numpy = list = __array__ = __iter__ = __getitem__ = __dlpack__ = __bool__ = __float__ = _read
-    clone = copy = reshape = flatten = transpose = view = contiguous = to = _read
+    numpy = list = __array__ = __iter__ = __dlpack__ = __bool__ = __float__ = _read
+    clone = copy = contiguous = to = _read
+
+    def _view(self, *_: object, **__: object) -> NoReturn:
+        raise refuse(
+            f"'{self._name}': views of arrays are not recorded",
+            "launch over the whole array, and index in the kernel",
+        )
+
+    reshape = flatten = transpose = view = _view
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        parts: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        if any(isinstance(part, slice) or part is None or part is Ellipsis for part in parts):
+            self._view()
+        self._read()
 
     def __setitem__(self, index: object, value: object) -> None:
         if index not in (Ellipsis, slice(None)):
