@@ -110,14 +110,14 @@ class _Plan(NamedTuple):
 
     Attributes:
         wrt: The operands that get a cotangent.
-        kept: The operands that the adjoint takes.
+        taken: The operands that the adjoint takes.
         omit: The others.
         sized: Those of which the shape is kept, not the elements: some that the adjoint takes for
             the shape of a cotangent, and those of ``wrt`` that are omitted.
     """
 
     wrt: tuple[int, ...]
-    kept: tuple[int, ...]
+    taken: tuple[int, ...]
     omit: tuple[int, ...]
     sized: tuple[int, ...]
 
@@ -149,7 +149,7 @@ class _Rules:
         ctx.set_materialize_grads(False)
         numbers = tuple(None if isinstance(a, torch.Tensor) else a for a in inputs)
         ctx.call = (plan, tuple(inputs[k].shape for k in plan.sized), numbers)
-        kept = (inputs[k] for k in plan.kept if k not in plan.sized)
+        kept = (inputs[k] for k in plan.taken if k not in plan.sized)
         ctx.save_for_backward(*(a for a in kept if isinstance(a, torch.Tensor)))
         ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
 
@@ -167,14 +167,14 @@ class _Rules:
         if not seeds or not plan.wrt:
             return tuple(grads)
         given = [ct for ct in cotangents if ct is not None]
-        left, extents = iter(saved), dict(zip(plan.sized, shapes, strict=True))
+        left, shape_of = iter(saved), dict(zip(plan.sized, shapes, strict=True))
 
         def primal(k: int) -> Any:
-            if k in extents:
-                return self.stand_in(k, extents[k], given[0])
+            if k in shape_of:
+                return self.stand_in(k, shape_of[k], given[0])
             return next(left) if numbers[k] is None else numbers[k]
 
-        primals = [primal(k) for k in plan.kept]
+        primals = [primal(k) for k in plan.taken]
         operator, known = self.selected(plan.wrt, primals)
         adjoint, produced = operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if adjoint is not None:
@@ -184,7 +184,7 @@ class _Rules:
         for k in plan.wrt:
             if grads[k] is None:
                 dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
-                shape = extents[k] if k in extents else primals[plan.kept.index(k)].shape
+                shape = shape_of[k] if k in shape_of else primals[plan.taken.index(k)].shape
                 grads[k] = given[0].new_zeros(shape, dtype=dtype)
         return tuple(grads)
 
@@ -197,7 +197,9 @@ class _Rules:
         """As ``stand_in``; the same tensor for calls of one shape after each other."""
         found = self.stand_ins.get(operand)
         if found is None or found.shape != shape or found.device != like.device:
-            found = self.stand_ins[operand] = self.stand_in(operand, shape, like)
+            found = self.stand_in(operand, shape, like)
+            if type(found) is torch.Tensor:
+                self.stand_ins[operand] = found
         return found
 
     def jvp(self, ctx: Any, *tangents: torch.Tensor | None) -> Any:
@@ -250,9 +252,9 @@ class _Rules:
         if needed not in self.plans:
             wrt = tuple(k for k, need in enumerate(needed) if need)
             omit, shaped = _unread(self.operation, wrt)
-            kept = tuple(k for k in range(len(needed)) if k not in omit)
+            taken = tuple(k for k in range(len(needed)) if k not in omit)
             sized = (*shaped, *(k for k in wrt if k in omit))
-            self.plans[needed] = _Plan(wrt, kept, omit, sized)
+            self.plans[needed] = _Plan(wrt, taken, omit, sized)
         return self.plans[needed]
 
     def native_plan(self, needed: tuple[bool, ...]) -> native.TorchGradPlan:
@@ -265,7 +267,7 @@ class _Rules:
         recorded = self.recorded(plan)
         forward = None if recorded is None else recorded.native
         calls = adjoint, self.kept_stand_in, self.pull
-        return native.TorchGradPlan(plan, plan.kept, plan.sized, forward, *calls)
+        return native.TorchGradPlan(plan, plan.taken, plan.sized, forward, *calls)
 
     def recorded(self, plan: _Plan) -> TorchOperator | None:
         """The operator that saves results of loops for the adjoint, if that spares it any."""

@@ -165,7 +165,8 @@ def with_results(kernel: Kernel, spec: Spec, infer_in_out: bool = False) -> Spec
     that the kernel writes are in-out. A generic kernel with in-out arrays has no other results.
 
     Raises:
-        KernelArgumentError: The kernel is generic without these, or writes one that is neither.
+        KernelArgumentError: The kernel is generic and neither outputs nor in-out arrays are named,
+            or it writes an array that is neither.
     """
     if spec.outputs is not None:
         return spec

@@ -223,3 +223,41 @@ def test_a_graph_that_is_dropped_frees_what_was_saved() -> None:
     del y, spread
     gc.collect()
     assert all(s() is None for s in saved[2:])
+
+
+@kc.kernel
+def counted(
+    x: kc.array2d(dtype=kc.float64), w: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)
+):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for t in range(x.shape[1]):
+        c = 0
+        while c * c < t:
+            c += 1
+        total += x[i, t] * kc.float64(c)
+    y[i] = w[i] * total
+
+
+@kc.kernel
+def blended(x: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    s = kc.float64(1.0)
+    for _ in range(x.shape[0]):
+        w = 0
+        while w < 2:
+            s = s * 0.5 + x[i]
+            w += 1
+    y[i] = s * x[i]
+
+
+def test_inner_loops_are_spared_unless_the_adjoint_asks_how_often_they_ran() -> None:
+    rows = ("w.shape[0]",)
+    x, w = leaves(9, 5)[0].detach().T.contiguous(), torch.ones(5, dtype=F64, requires_grad=True)
+    y = torch_op(counted, launch_dims=rows, output_dims=rows)(x, w)
+    factors = torch.tensor([0.0, 1, 2, 2, 2, 3, 3, 3, 3], dtype=F64)
+    torch.testing.assert_close(y.grad_fn.saved_tensors[-1], x @ factors)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), w)[0], x @ factors)
+    x = torch.tensor([0.5, 1.0, 2.0], dtype=F64, requires_grad=True)
+    torch_op(blended)(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor([1.984375, 3.953125, 7.890625], dtype=F64))

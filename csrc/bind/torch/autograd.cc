@@ -38,7 +38,7 @@ struct Adjoint {
 /// What calls save for one choice of operands that need cotangents, and how their backward runs.
 struct GradPlan {
   nb::object choice;          // what `pull` knows the plan by
-  std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
+  std::vector<size_t> taken;  // operands of the primal that the adjoint takes, in order
   std::vector<size_t> sized;  // operands of which the shape is kept, not the elements
   // Runs forward in place of the operation. Its further results are saved; the adjoints are those
   // that take them, behind `kept`.
@@ -149,10 +149,10 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
   auto keeps_tensor = [&](size_t k) {
     return op.operands[k].is_array && place_of_shape(plan, k) == plan.sized.size();
   };
-  for (size_t k : plan.kept) tensor_count += keeps_tensor(k) ? 1 : 0;
+  for (size_t k : plan.taken) tensor_count += keeps_tensor(k) ? 1 : 0;
   nb::object tensors = new_tuple(tensor_count);
   size_t filled = 0;
-  for (size_t k : plan.kept) {
+  for (size_t k : plan.taken) {
     if (keeps_tensor(k)) set_item(tensors, filled++, nb::borrow(args[k]));
   }
   for (size_t i = 0; i < saved_count; ++i) set_item(tensors, filled++, nb::borrow(item(saved, i)));
@@ -228,7 +228,8 @@ struct Backward {
   size_t cotangent_count;
 };
 
-/// What the adjoint takes for operand `k`, whose shape is the one at `place`.
+/// What the adjoint takes for operand `k`, whose shape is the one at `place`. There is an adjoint
+/// only where a cotangent is given.
 nb::object stand_in_of(const Backward& call, size_t k, size_t place) {
   PyObject* const* end = call.cotangents + call.cotangent_count;
   PyObject* like = *std::find_if(call.cotangents, end, [](PyObject* c) { return c != Py_None; });
@@ -259,7 +260,7 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   };
   size_t tensor = 0;
   std::vector<nb::object> stand_ins;
-  for (size_t k : call.plan.kept) {
+  for (size_t k : call.plan.taken) {
     size_t place = place_of_shape(call.plan, k);
     if (place != call.plan.sized.size()) {
       stand_ins.push_back(stand_in_of(call, k, place));
@@ -350,10 +351,10 @@ void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<si
   new (self) Adjoint{operation, std::move(produced), std::move(repeated)};
 }
 
-void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
+void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> taken,
                std::vector<size_t> sized, std::optional<BoundOperation> saving, nb::object adjoint,
                nb::object stand_in, nb::object pull) {
-  new (self) GradPlan{std::move(choice),  std::move(kept),     std::move(sized), std::move(saving),
+  new (self) GradPlan{std::move(choice),  std::move(taken),    std::move(sized), std::move(saving),
                       std::move(adjoint), std::move(stand_in), std::move(pull),  {}};
 }
 
@@ -365,7 +366,7 @@ void bind_torch_autograd(nb::module_& m) {
            nb::arg("repeated"));
   nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(GradPlanSlots::slots),
                        "What a call of an operation keeps, and how its backward runs.")
-      .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),
+      .def("__init__", &init_plan, nb::arg("choice"), nb::arg("taken"), nb::arg("sized"),
            nb::arg("saving").none(), nb::arg("adjoint"), nb::arg("stand_in"), nb::arg("pull"));
   nb::class_<Forward>(m, "TorchForward", nb::type_slots(ForwardSlots::slots),
                       "The state of the forward of an autograd function.");

@@ -57,14 +57,14 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
     """The accesses whose elements are adjacent for gangs that span rows too.
 
     This holds for packed arrays whose shape equals the grid's except on axis 0, if index k of an
-    access is launch index k plus a uniform value, also for threads that are not active: the first
-    one of a gang gives the address.
+    access is launch index k plus a uniform value. That must hold for inactive threads too, since
+    the first thread of a gang gives the address.
     """
     strides = [_of_threads(func, _along(func, axis)) for axis in range(func.rank)]
-    carried = _carried(func)
+    stale = _stale_if_inactive(func)
 
     def follows(index: Atom, position: int) -> bool:
-        if isinstance(index, Const) or index in carried:
+        if isinstance(index, Const) or index in stale:
             return False
         return [s[index] for s in strides] == list(_along(func, position))
 
@@ -76,10 +76,11 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
     return frozenset(eqn for eqn in found if is_row_major(eqn))
 
 
-def _carried(func: Func) -> set[Atom]:
-    """What depends on values of loops that differ from thread to thread of gangs that cross rows.
+def _stale_if_inactive(func: Func) -> set[Atom]:
+    """Values that inactive threads of gangs that cross rows may have from an earlier iteration.
 
-    Threads that are not active keep those of the iteration in which they left the loop.
+    These are what loops carry, and what is computed from it: a thread keeps what it had when it
+    left the loop. Values that all threads share are one scalar, which is never stale.
     """
     strides, found, size = collapsed_strides(func), set[Atom](), -1
     while size != len(found):

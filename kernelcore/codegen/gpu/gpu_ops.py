@@ -90,14 +90,14 @@ def in_loop(emit: Handler) -> Handler:
     return emit_loop
 
 
-def link(text: str, marks: str = "") -> str:
+def link(text: str, attributes: str) -> str:
     """The module ``text`` with definitions of the C functions that devices lack.
 
-    ``marks`` are attributes of functions that compute in floating point.
+    ``attributes`` are those of functions that compute in floating point.
     """
     text, count = _REMAINDER.subn(r"= call \1 @kc_frem_\1(\1 \2, \1 \3)", text)
     if count:
-        text += _remainder("float", "f32", marks) + _remainder("double", "f64", marks)
+        text += _remainder("float", "f32", attributes) + _remainder("double", "f64", attributes)
     declared = "declare ptr @aligned_alloc(i64, i64)\n"
     if declared in text:
         text = text.replace(declared, "") + _ALIGNED_ALLOC
@@ -127,13 +127,14 @@ define internal ptr @aligned_alloc(i64 %alignment, i64 %size) {
 """
 
 
-def _remainder(ty: str, suffix: str, marks: str) -> str:
+def _remainder(ty: str, suffix: str, attributes: str) -> str:
     """C's ``fmod``: the divisor is doubled up to the dividend and subtracted on the way back.
 
-    Every step is exact. It takes one iteration per bit of the quotient.
+    Every step is exact, unless the attributes flush denormals. It takes one iteration per bit of
+    the quotient.
     """
     return f"""
-define internal {ty} @kc_frem_{ty}({ty} %x, {ty} %y){marks} {{
+define internal {ty} @kc_frem_{ty}({ty} %x, {ty} %y){attributes} {{
 entry:
   %a = call {ty} @llvm.fabs.{suffix}({ty} %x)
   %b = call {ty} @llvm.fabs.{suffix}({ty} %y)

@@ -149,7 +149,7 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     e.accumulation = warp_reduction.begin(e, func)
     _emit_points(e, func, order)
     leave(e, warp_reduction.finish)
-    text = gpu_ops.link(_module(e, func, symbol), _marks(func))
+    text = gpu_ops.link(_module(e, func, symbol), _attributes(func))
     known = {translation_unit.symbol_of(snippet) for snippet in translation_unit.snippets(func)}
     for name in _EXTERNAL.findall(text):
         if name in _PROVIDED or name in known:
@@ -169,10 +169,10 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
-    return module_text(e, f'ptx_kernel void @"{symbol}"({declared}) nounwind{_marks(func)}')
+    return module_text(e, f'ptx_kernel void @"{symbol}"({declared}) nounwind{_attributes(func)}')
 
 
-def _marks(func: Func) -> str:
+def _attributes(func: Func) -> str:
     """The attributes of the functions that compute for ``func``."""
     return "".join(f' "{name}"="{value}"' for name, value in float_mode(func).items())
 

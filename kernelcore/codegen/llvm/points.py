@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kernelcore.base.dataclass import replace
 from kernelcore.codegen.analysis.component_groups import (
@@ -106,11 +106,11 @@ def emit_points(
         tail = _keeping_tail(e, bodies.kept, memory, packed_arrays)
     tiles: list[Tile] = []
     if has_panels or (strategy.tile_rows > 1 and not in_parts):
-        for lanes, suits, may_be_short in _tile_gangs(e, strategy, dims, is_packed):
-            rows = strategy.tile_rows
-            with e.gangs_of(lanes):
-                tile = tile_of(e, func, rows, packed_arrays, suits, in_parts, may_be_short)
-                tiles.append(tile)
+        rows = strategy.tile_rows
+        for gangs in _tile_gangs(e, strategy, dims, is_packed):
+            forms = gangs.is_possible, in_parts, gangs.may_be_short
+            with e.gangs_of(gangs.lanes):
+                tiles.append(tile_of(e, func, rows, packed_arrays, *forms))
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
@@ -134,23 +134,34 @@ def emit_points(
     e.bind_all(found)
 
 
+class _TileGangs(NamedTuple):
+    """The gangs of a tile.
+
+    Attributes:
+        lanes: How many threads are a gang.
+        is_possible: Whether the launch may run them, as i1.
+        may_be_short: Whether rows may be shorter than a gang.
+    """
+
+    lanes: int
+    is_possible: str
+    may_be_short: bool
+
+
 def _tile_gangs(
     e: Emitter, strategy: VectorStrategy, dims: Sequence[str], is_packed: str
-) -> list[tuple[int, str, bool]]:
-    """How many threads are a gang of each tile, and for which launches it is.
-
-    These are whether a launch may run it, as i1, and whether rows may be shorter than its gangs.
-    """
+) -> list[_TileGangs]:
+    """The gangs of the tiles for long rows and, if there are any, of those for short ones."""
     lanes, short = strategy.tile_gang, strategy.short_tile_lanes
     if not short:
-        return [(lanes, is_packed, True)]
-    # Loads under masks that are not in registers of their own take longer (docs/decisions/303).
+        return [_TileGangs(lanes, is_packed, may_be_short=True)]
+    # Masked loads are slow without registers for masks (docs/decisions/303).
     has_quick_masks = e.facts.least_masked_bytes == 1
     most = short if has_quick_masks else lanes - 1
     is_short = e.op(f"icmp sle i64 {dims[-1]}, {most}")
     is_long = e.op(f"xor i1 {is_short}, true")
-    suits = [e.op(f"and i1 {is_packed}, {one}") for one in (is_long, is_short)]
-    return list(zip((lanes, short), suits, (has_quick_masks, True), strict=True))
+    for_long, for_short = (e.op(f"and i1 {is_packed}, {one}") for one in (is_long, is_short))
+    return [_TileGangs(lanes, for_long, has_quick_masks), _TileGangs(short, for_short, True)]
 
 
 def _blocked(e: Emitter, func: Func, in_parts: Collection[Eqn]) -> dict[Eqn, BlockedLoop]:

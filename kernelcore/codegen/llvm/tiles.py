@@ -73,8 +73,8 @@ def tile_of(
 ) -> Tile:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add.
 
-    The loops ``in_panels`` find what they read along rows in panels. Only if rows ``may_be_short``,
-    shorter than a gang, does code run for those.
+    The loops ``in_panels`` find what they read along rows in panels. If rows ``may_be_short``,
+    shorter than a gang, gangs have a mask.
     """
     overlaps = is_idempotent(func) and not in_panels
     last = Var(int32, "last") if not in_panels and may_run_fewer_rows(func) else None

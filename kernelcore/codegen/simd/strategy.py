@@ -44,7 +44,8 @@ class VectorStrategy:
             apply to several values alike; 0 if they do not.
         gathers: Whether an instruction of the processor loads elements anywhere.
         tile_lanes: Threads of a gang that runs several rows; 0 for ``gang``.
-        short_tile_lanes: The same where rows have at most as many threads; 0 for ``tile_lanes``.
+        short_tile_lanes: The same for short rows: of at most as many threads, or of fewer than
+            ``tile_lanes`` where masks are slow; 0 for ``tile_lanes``.
     """
 
     gang: int = 1

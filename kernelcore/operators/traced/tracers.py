@@ -239,9 +239,9 @@ class RecordedArray:
 
     def __getitem__(self, index: Any) -> NoReturn:
         parts: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
-        if any(isinstance(part, slice) or part is None or part is Ellipsis for part in parts):
-            self._view()
-        self._read()
+        if len(parts) == self.ndim and all(isinstance(part, int) for part in parts):
+            self._read()
+        self._view()
 
     def __setitem__(self, index: object, value: object) -> None:
         if index not in (Ellipsis, slice(None)):

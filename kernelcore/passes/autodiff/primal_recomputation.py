@@ -184,11 +184,10 @@ class PrimalValues:
         scalars = [v for v in captured_vars(eqn) if isinstance(v.type, Scalar)]
         if not all(map(self._has_same_bits, (*eqn.inputs, *scalars))):
             return False
-        bound = {v for region in eqn.regions for v in bound_vars(region)}
         inside = list(walk_eqns(eqn.regions[0]))
-        if not bound.isdisjoint(self.stacks) or any(e in self.counts for e in (eqn, *inside)):
-            return False
-        return all(
+        made = {v for region in eqn.regions for v in bound_vars(region)}
+        made |= {self.counts[inner] for inner in inside if inner in self.counts}
+        return made.isdisjoint(self.stacks) and all(
             self.repeats(inner) or inner.op.kind in CONTROL or self._is_dead_write(inner)
             for inner in inside
         )

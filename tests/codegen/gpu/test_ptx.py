@@ -216,7 +216,7 @@ done:
   ret void
 }}
 """
-    address = cpu.load(cpu.object_code(gpu_ops.link(loop)), f"remainders_{suffix}")
+    address = cpu.load(cpu.object_code(gpu_ops.link(loop, "")), f"remainders_{suffix}")
     run = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, ctypes.c_int64)(address)
     rng = np.random.default_rng(1)
     bits = np.uint32 if numpy_type is np.float32 else np.uint64
