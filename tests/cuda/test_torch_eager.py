@@ -133,7 +133,7 @@ def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeT
     operation = kernel_operation(squares, None)
     derived = derive.vjp(operation, (0,), (0,))
     adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced, [])
-    plan = native.TorchGradPlan("all", [0], [], None, lambda given: adjoint, never)
+    plan = native.TorchGradPlan("all", [0], [], None, lambda given: adjoint, never, never)
     forward = native.forward(described(torch, operation), "squares", lambda needed: plan)
     node, x = Node(), FakeTensor.of(VALUES)
     node.needs_input_grad = (True,)  # pyright: ignore[reportAttributeAccessIssue]
@@ -159,7 +159,7 @@ def test_saved_results_of_loops_are_on_the_device(torch: FakeTorch) -> None:
     derived = vjp_of_saved(operation, (0,), (0,))
     adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced, [])
     on_gpu = described(torch, recorded)
-    plan = native.TorchGradPlan("all", [0], [], on_gpu, lambda given: adjoint, never)
+    plan = native.TorchGradPlan("all", [0], [], on_gpu, lambda given: adjoint, never, never)
     forward = native.forward(described(torch, operation), "norms", lambda needed: plan)
     rows = VALUES.reshape(5, 60) + 1.0
     node, x = Node(), FakeTensor.of(rows)
