@@ -223,7 +223,7 @@ def tie_weights(
         is_same = (start == final) | ((start != start) & (final != final))
     is_same = cast(is_same, final)
     # Without any attaining value the weight is infinite, so that the error cannot go unnoticed.
-    # NumPy returns a float32 from 1.0 / bfloat16.
+    # NumPy gives quotients of small floats another type.
     weight = cast(1.0 / (cast(count, final) + is_same), final)
     return weight, weight * is_same
 
