@@ -26,15 +26,15 @@ COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "96"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 SHARDS = 4
 GRIDS = {2: ((40, 5), (3, 37), (2, 17), (7, 3), (23, 1)), 3: ((4, 5, 3), (2, 3, 11), (9, 1, 4))}
-_GUARDS = ("{i} % 3 != 1", "{i} > 0", "x[{at}] > 0", "{n} > 1")
+_GUARDS = ("{i} % 3 != 1", "{i} > 0", "x[{at}] > 0", "n > 1")
 _WALKS = (
-    ("while k < {n}:", "k += 1"),
+    ("while k < n:", "k += 1"),
     ("while k > 0:", "k -= 1"),
-    ("while k < {n} - 1 and x[{moved}] < 1:", "k += 1"),
+    ("while k < n - 1 and x[{moved}] < 1:", "k += 1"),
     ("for _ in range({i}):", "k -= 1"),
-    ("for _ in range({n} - {i}):", "k += 1"),
-    ("for _ in range(2):", "k = (k + 1) % {n}"),
-    ("for k in range({i}, {n}):", ""),
+    ("for _ in range(n - {i}):", "k += 1"),
+    ("for _ in range(2):", "k = (k + 1) % n"),
+    ("for k in range({i}, n):", ""),
     ("for k in range({i}, -1, -1):", ""),
 )
 
@@ -48,7 +48,7 @@ class Program:
         names = "abc"[: self.rank]
         axis = rng.choice((self.rank - 1, self.rank - 1, rng.randrange(self.rank)))
         moved = ", ".join("k" if at == axis else name for at, name in enumerate(names))
-        known = {"i": names[axis], "n": "n", "at": ", ".join(names), "moved": moved}
+        known = {"i": names[axis], "at": ", ".join(names), "moved": moved}
         array = f"kc.array(kc.int32, {self.rank})"
         lines = [
             "@kc.kernel",
@@ -74,8 +74,7 @@ class Program:
             loop = [f"    {name} = {start}", f"    {head}", *body, *end]
             lines += ["    " * (depth - 1) + line.format(**known) for line in loop]
         if rng.random() < 0.3:
-            inside = f"k >= 0 and k < {known['n']}"
-            lines += [f"    if {inside}:", f"        total += x[{moved}]"]
+            lines += ["    if k >= 0 and k < n:", f"        total += x[{moved}]"]
         lines.append(f"    y[{known['at']}] = total")
         self.text = "\n".join(lines)
 

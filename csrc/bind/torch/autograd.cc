@@ -41,7 +41,7 @@ struct GradPlan {
   std::vector<size_t> taken;  // operands of the primal that the adjoint takes, in order
   std::vector<size_t> sized;  // operands of which the shape is kept, not the elements
   // Runs forward in place of the operation. Its further results are saved; the adjoints are those
-  // that take them, behind `kept`.
+  // that take them, behind `taken`.
   std::optional<BoundOperation> saving;
   nb::object adjoint;   // (given results, as bits) -> Adjoint or None
   nb::object stand_in;  // (operand, shape, a tensor) -> what the adjoint takes for a sized operand
@@ -134,9 +134,10 @@ nb::object plan_of(Forward& forward, PyObject* context) {
   return made;
 }
 
-/// Where the shape of operand `k` is kept; the number of sized operands if its elements are.
-size_t place_of_shape(const GradPlan& plan, size_t k) {
+/// Which of the shapes that are kept is that of operand `k`, if any.
+std::optional<size_t> place_of_shape(const GradPlan& plan, size_t k) {
   auto found = std::find(plan.sized.begin(), plan.sized.end(), k);
+  if (found == plan.sized.end()) return std::nullopt;
   return static_cast<size_t>(found - plan.sized.begin());
 }
 
@@ -146,9 +147,7 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
   const GradPlan& plan = plan_in(plan_object);
   size_t saved_count = nb::len(saved);
   size_t tensor_count = saved_count;
-  auto keeps_tensor = [&](size_t k) {
-    return op.operands[k].is_array && place_of_shape(plan, k) == plan.sized.size();
-  };
+  auto keeps_tensor = [&](size_t k) { return op.operands[k].is_array && !place_of_shape(plan, k); };
   for (size_t k : plan.taken) tensor_count += keeps_tensor(k) ? 1 : 0;
   nb::object tensors = new_tuple(tensor_count);
   size_t filled = 0;
@@ -261,9 +260,8 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   size_t tensor = 0;
   std::vector<nb::object> stand_ins;
   for (size_t k : call.plan.taken) {
-    size_t place = place_of_shape(call.plan, k);
-    if (place != call.plan.sized.size()) {
-      stand_ins.push_back(stand_in_of(call, k, place));
+    if (auto place = place_of_shape(call.plan, k)) {
+      stand_ins.push_back(stand_in_of(call, k, *place));
       if (!read(stand_ins.back().ptr())) return {};
       continue;
     }

@@ -36,6 +36,7 @@ def row_strides(func: Func) -> Strides:
     return _of_threads(func, _along(func, func.rank - 2))
 
 
+@lru_cache(maxsize=8)
 def collapsed_strides(func: Func) -> Strides:
     """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
     return _of_threads(func, (None,) * func.rank)
@@ -53,6 +54,7 @@ def iteration_strides(body: Region, step: int) -> Strides:
     return _Analysis(body, known).strides
 
 
+@lru_cache(maxsize=8)
 def row_major_accesses(func: Func) -> frozenset[Eqn]:
     """The accesses whose elements are adjacent for gangs that span rows too.
 
