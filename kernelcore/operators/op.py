@@ -81,7 +81,9 @@ class Op(OfKernel):
                 if entry is not None:
                     return entry(*args)
             framework = first_framework((*args, *kwargs.values())) or "numpy"
-            _prepare(self._token, framework, *(a.__class__ for a in args[place : place + 1]))
+            # What is captured changes no attribute that it has read: torch may read the code again.
+            known = () if self._is_capturing() else args[place : place + 1]
+            _prepare(self._token, framework, *(a.__class__ for a in known))
             return self._forms[framework].run(args, kwargs)
         except KernelArgumentError:
             self._refuse_mixed(args, kwargs)
