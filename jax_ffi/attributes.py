@@ -38,6 +38,7 @@ def launch_attributes(
         ``accumulated``: int64, 10 per accumulated array. ``block_dim``: on GPUs.
         ``flush_denormals``: where the kernel does that. ``may_block``: where few points may take
         long. ``panel_rows``: where tiles have panels, the fewest rows for these.
+        ``points_at_once``: the fewest points that a thread claims at once, if that matters.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
     code = CODE[platform](operation, given, block_dim)

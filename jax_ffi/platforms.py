@@ -77,6 +77,8 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     attributes: dict[str, Any] = {"accumulated": accumulated.reshape(-1)}
     if described.panel_rows:
         attributes["panel_rows"] = np.int64(described.panel_rows)
+    if described.points_at_once:
+        attributes["points_at_once"] = np.int64(described.points_at_once)
     if described.may_block:
         attributes["may_block"] = np.int64(1)
     if embeds.value:

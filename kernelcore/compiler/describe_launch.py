@@ -13,7 +13,7 @@ from kernelcore.codegen.analysis.own_elements import own_elements
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.code_form import code_form, running_form
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
-from kernelcore.codegen.simd.strategy import panel_rows
+from kernelcore.codegen.simd.strategy import panel_rows, points_at_once
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
     Binding,
@@ -130,7 +130,7 @@ def describe_launch(
     wheres = [
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
-    accesses = AccessMap(func)
+    accesses, form = AccessMap(func), running_form(rows_as_elements(func))
     return LaunchDescriptor(
         name=func.name,
         block=bytes(abi.layout(func.params)[1]),
@@ -148,7 +148,8 @@ def describe_launch(
         stored=stored(func),
         flush_denormals=func.flush_denormals,
         covered_axes=covered,
-        panel_rows=panel_rows(running_form(rows_as_elements(func))),
+        panel_rows=panel_rows(form),
+        points_at_once=points_at_once(form),
     )
 
 

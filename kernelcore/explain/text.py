@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK
 from kernelcore.explain.devices import sized
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ def _bodies(e: Explanation) -> Iterator[str]:
         yield (
             "gangs in the middle of a row have code of their own: indices that wrap or stop at an "
             "end of an axis are adjacent there"
+        )
+    if e.bodies.walks is not None:
+        yield (
+            f"loops down columns take {ROWS_OF_BLOCK} rows at a time, for many gangs of a row "
+            "together"
         )
     lanes = e.bodies.tail_lanes or e.bodies.general_lanes
     if e.bodies.tail_lanes == 1:

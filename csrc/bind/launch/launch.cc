@@ -171,7 +171,7 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
                      const std::vector<std::array<int64_t, kAccumulatedFields>>& accumulated,
                      std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored,
                      const std::vector<std::tuple<size_t, int, int>>& covered_axes,
-                     bool flush_denormals, int panel_rows) {
+                     bool flush_denormals, int panel_rows, int points_at_once) {
   LaunchDescriptor made;
   made.name = std::move(name);
   made.key = std::move(key);
@@ -198,6 +198,7 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
   made.stored = std::move(stored);
   made.flush_denormals = flush_denormals;
   made.panel_rows = panel_rows;
+  made.points_at_once = points_at_once;
   made.validate();
   new (self) LaunchDescriptor(std::move(made));
 }
@@ -227,6 +228,7 @@ void bind_launch(nb::module_& m) {
           nb::arg("noalias") = nb::list(), nb::arg("is_serial") = false,
           nb::arg("stored") = nb::list(), nb::arg("covered_axes") = nb::list(),
           nb::arg("flush_denormals") = false, nb::arg("panel_rows") = 0,
+          nb::arg("points_at_once") = 0,
           "`address` is 0 for code of a device, `template` the argument block before arguments are "
           "written to it.")
       .def_ro("name", &LaunchDescriptor::name)

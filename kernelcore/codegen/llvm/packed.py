@@ -10,6 +10,7 @@ from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
+from kernelcore.codegen.simd.column_walks import ColumnWalks
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
 
@@ -48,7 +49,7 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
 
 
 def all_apart(
-    e: Emitter, result: str, users: Sequence[BlockedLoop | IndependentLoop | KeptRows]
+    e: Emitter, result: str, users: Sequence[BlockedLoop | IndependentLoop | KeptRows | ColumnWalks]
 ) -> str:
     """Whether ``result``, and every pair of arrays of ``users`` shares no more than it may."""
     blocked = [user for user in users if isinstance(user, BlockedLoop)]

@@ -25,6 +25,7 @@ from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Facts
 from kernelcore.codegen.llvm.packed import MAX_EQNS_OF_TWO_BODIES, all_apart, all_equal, as_packed
 from kernelcore.codegen.llvm.tiles import tile_of
 from kernelcore.codegen.reduction import accumulate
+from kernelcore.codegen.simd.column_walks import ColumnWalks
 from kernelcore.codegen.simd.cost_model import outer_loops
 from kernelcore.codegen.simd.gang_loop import Body
 from kernelcore.codegen.simd.grid_loop import Middle, RowCode, emit_rows
@@ -32,6 +33,7 @@ from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
+from kernelcore.codegen.simd.strip_loop import Strips, strips_of
 from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS
@@ -100,6 +102,8 @@ def emit_points(
     tail = body_with(has_blocks=False) if bodies.has_tail else None
     is_packed = all_equal(e, found, packed_arrays)
     is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
+    if bodies.walks is not None:
+        is_packed = all_apart(e, is_packed, [bodies.walks])
     if bodies.kept is not None:
         is_packed = all_apart(e, is_packed, [bodies.kept])
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
@@ -112,6 +116,9 @@ def emit_points(
             with e.gangs_of(gangs.lanes):
                 tiles.append(tile_of(e, func, rows, packed_arrays, *forms))
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
+    strips = None
+    if bodies.walks is not None:
+        strips = _strips(e, func, bodies.walks, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
     leaves_gangs = "true" if takes_all else any_long(e, func, split)
@@ -125,6 +132,7 @@ def emit_points(
         leaves_gangs,
         tiles,
         middle,
+        strips,
     )
     begin = "%begin"
     if bodies.collapse_limit:
@@ -211,6 +219,24 @@ def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) ->
 
     border = -(-max(found.reach, 1) // e.gang)
     return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
+
+
+def _strips(e: Emitter, func: Func, walks: ColumnWalks, packed: Mapping[Var, ArrayValue]) -> Strips:
+    """Gangs that walk down columns together, for packed arrays."""
+
+    def body_of(part: Func) -> Body:
+        strides = lane_strides(part)
+        plan, facts = accumulate.plan_of_form(e, part, strides), with_facts_of_gangs(part, e.facts)
+
+        def body() -> None:
+            e.bind_all(packed)
+            with e.other_code(strides, facts, plan), e.special_loops({}, {}):
+                e.region(part.body)
+
+        return body
+
+    bodies = [body_of(part.func) for part in walks.parts]
+    return strips_of(e, func, walks, bodies)
 
 
 def _keeping_tail(

@@ -20,6 +20,7 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.llvm.instruction_cost import instructions_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
+from kernelcore.codegen.simd.column_walks import ColumnWalks, column_walks
 from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, MAX_EQNS_OF_NARROW_GANGS
 from kernelcore.codegen.simd.gang_work import (
     GangWork,
@@ -64,6 +65,7 @@ class Bodies:
         collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
         middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
         kept: The kernel in the form for the tail that keeps values of rows; None without it.
+        walks: The kernel in parts that gangs run together; None without them.
     """
 
     general_lanes: int = 1
@@ -71,6 +73,7 @@ class Bodies:
     collapse_limit: int = 0
     middle: DenseMiddle | None = None
     kept: KeptRows | None = None
+    walks: ColumnWalks | None = None
 
     @property
     def has_tail(self) -> bool:
@@ -92,6 +95,8 @@ def choose_bodies(
         bodies = replace(bodies, tail_lanes=tile_gang)
     if gang > 1 and tile_rows == 1:
         bodies = _for_long_rows(func, gang, bodies)
+    if gang > 1 and sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_MANY_BODIES:
+        bodies = replace(bodies, walks=column_walks(func))
     middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
     if middle is None:
         return bodies

@@ -12,6 +12,7 @@ from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, emit_masked_gangs, minimum
+from kernelcore.codegen.simd.strip_loop import Strips, emit_strips
 from kernelcore.codegen.simd.tile_loop import Tile, emit_tile
 
 
@@ -47,6 +48,7 @@ class RowCode:
         leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
         tiles: Take whole gangs of several rows together, where each is possible.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
+        strips: Take whole gangs together, where that pays; None without such code.
     """
 
     general: Body
@@ -58,6 +60,7 @@ class RowCode:
     leaves_gangs: str = "false"
     tiles: Sequence[Tile] = ()
     middle: Middle | None = None
+    strips: Strips | None = None
 
 
 def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: str) -> None:
@@ -124,7 +127,9 @@ def _emit_row(
     gangs = e.label("gangs")
     e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, gangs)
     e.start_block(gangs)
-    if code.middle is not None:
+    if code.strips is not None:
+        _emit_with_strips(e, outer, (whole[0], whole[1]), code.packed, code.strips)
+    elif code.middle is not None:
         _emit_with_middle(e, outer, (whole[0], whole[1]), code.packed, code.middle)
     else:
         emit_gangs(e, outer, whole[0], whole[1], code.packed)
@@ -166,6 +171,26 @@ def _emit_with_middle(
     e.add_edge(run_first, high, e.block)
     e.add_edge(run_last, last, e.block)
     e.jump(border)
+    e.start_block(done)
+
+
+def _emit_with_strips(
+    e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body, strips: Strips
+) -> None:
+    """The gangs of a row between ``bounds``; ``body`` emits those that strips do not pay for."""
+    if strips.pay == "true":
+        emit_strips(e, outer, bounds, strips)
+        return
+    first, last = bounds
+    are_many = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, {e.gang}")
+    together, alone, done = map(e.label, ("strips", "alone", "gangs_done"))
+    e.branch(e.op(f"and i1 {strips.pay}, {are_many}"), together, alone)
+    e.start_block(together)
+    emit_strips(e, outer, bounds, strips)
+    e.jump(done)
+    e.start_block(alone)
+    emit_gangs(e, outer, first, last, body)
+    e.jump(done)
     e.start_block(done)
 
 

@@ -14,6 +14,7 @@ from kernelcore.codegen.analysis.row_tiling import can_tile_rows, fewest_rows, m
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.bodies import Bodies, choose_bodies, gaining_middle, joins_rows
+from kernelcore.codegen.simd.column_walks import column_walks
 from kernelcore.codegen.simd.cost_model import (
     TILE_ROWS,
     best_gang,
@@ -28,6 +29,9 @@ from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
+
+# Strips of so many columns are hardly slower than longer ones (docs/decisions/309).
+POINTS_OF_WALKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,14 @@ def panel_rows(func: Func) -> int:
     if not panel_loads(func, strides, blocked):
         return 0
     return fewest_rows(TILE_ROWS[0]) if may_run_fewer_rows(func) else TILE_ROWS[0]
+
+
+def points_at_once(func: Func) -> int:
+    """How many neighbouring points a thread should run together, if there are so many; 0 for any.
+
+    Gangs that walk down columns read longer parts of rows then.
+    """
+    return POINTS_OF_WALKS if column_walks(func) is not None else 0
 
 
 def has_vector_form(func: Func) -> bool:

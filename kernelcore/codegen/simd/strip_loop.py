@@ -1,0 +1,136 @@
+"""The loop over strips of a row: gangs that run a kernel part by part, together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.base.dataclass import dataclass
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.blocks import repeat, resized
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
+from kernelcore.codegen.llvm.instruction_cost import instructions_of
+from kernelcore.codegen.llvm.trips import launch_trips
+from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, Block, ColumnWalks
+from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, minimum
+from kernelcore.ir.core import Func, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import ArrayType
+
+# What the threads of a strip carry from block to block stays in the first cache; a block reads so
+# many rows at once (docs/decisions/309).
+STRIP_BYTES, ROWS_OF_BLOCK = 1 << 14, 8
+# Kernels of so few instructions have code for gangs alone, too, for short loops; others would take
+# too long to compile.
+MOST_INSTRUCTIONS_OF_BOTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Code of gangs that walk down columns together.
+
+    Attributes:
+        walks: The kernel in parts.
+        bodies: Emit a gang of each part, for packed arrays.
+        loops: The first index of each loop, and its iterations as i64.
+        rows: The address of each kept array.
+        pay: Whether they are quicker than gangs alone in this launch, as i1.
+    """
+
+    walks: ColumnWalks
+    bodies: Sequence[Body]
+    loops: Sequence[tuple[str, str]]
+    rows: Sequence[str]
+    pay: str
+
+
+def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]) -> Strips:
+    """The code of ``func``, at the start of the kernel, where its arguments are bound.
+
+    Args:
+        e: Emitter.
+        func: The kernel.
+        walks: It in parts.
+        bodies: Emit a gang of each part.
+    """
+    loops: list[tuple[str, str]] = []
+    instructions = (
+        len(instructions_of(eqn)) if eqn.op.kind is OpKind.PURE else 1
+        for eqn in walk_eqns(func.body)
+    )
+    is_brief, pay = sum(instructions) <= MOST_INSTRUCTIONS_OF_BOTH, "true"
+    width = _width(e, walks)
+    for bounds in walks.bounds:
+        count = launch_trips(e, func, bounds)
+        loops.append((e.value_at(bounds[0], 1), count))
+        if is_brief:
+            pay = e.op(f"and i1 {pay}, {e.op(f'icmp uge i64 {count}, {LEAST_TRIPS}')}")
+    rows = [
+        e.slot(f"[{width * _bytes(v)} x i8], align {memory.CACHE_LINE_BYTES}") for v in walks.kept
+    ]
+    return Strips(walks, bodies, loops, rows, pay)
+
+
+def emit_strips(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], strips: Strips) -> None:
+    """The whole gangs of a row from the first of ``bounds`` to before the second, at least one."""
+    first, last = bounds
+    width = _width(e, strips.walks)
+
+    def strip() -> None:
+        begin = e.wide_indices[e.point[-1]]
+        end = minimum(e, e.op(f"add nuw nsw i64 {begin}, {width}"), last)
+        loops = iter(strips.loops)
+        for part, body in zip(strips.walks.parts, strips.bodies, strict=True):
+
+            def gangs(body: Body = body) -> None:
+                def gang() -> None:
+                    _bind_kept(e, strips, begin)
+                    body()
+
+                emit_gangs(e, outer, begin, end, gang)
+
+            if part.block is None:
+                gangs()
+            else:
+                _emit_blocks(e, part.block, next(loops), gangs)
+
+    emit_gangs(e, outer, first, last, strip, str(width))
+
+
+def _emit_blocks(e: Emitter, block: Block, loop: tuple[str, str], gangs: Body) -> None:
+    """``gangs`` for every block of ``loop``, its first index and its iterations."""
+    first, trips = loop
+    ty = LLVM_TYPES[scalar_type(block.first).name]
+    more = e.op(f"add nuw nsw i64 {trips}, {ROWS_OF_BLOCK - 1}")
+
+    def rows(number: str) -> None:
+        passed = e.op(f"mul nuw nsw i64 {number}, {ROWS_OF_BLOCK}")
+        count = minimum(e, e.op(f"sub nuw nsw i64 {trips}, {passed}"), str(ROWS_OF_BLOCK))
+        start = e.op(f"add {ty} {first}, {resized(e, passed, 'i64', ty)}")
+        e.bind(block.first, start)
+        e.bind(block.end, e.op(f"add {ty} {start}, {resized(e, count, 'i64', ty)}"))
+        gangs()
+
+    repeat(e, e.op(f"udiv i64 {more}, {ROWS_OF_BLOCK}"), rows)
+
+
+def _bind_kept(e: Emitter, strips: Strips, begin: str) -> None:
+    """Bind the kept arrays of the strip that begins with point ``begin`` of a row, an i64."""
+    for array, address in zip(strips.walks.kept, strips.rows, strict=True):
+        size = _bytes(array)
+        behind = e.op(f"sub i64 0, {e.op(f'mul i64 {begin}, {size}')}")
+        # Where the element of the launch index 0 would be.
+        data = e.op(f"getelementptr i8, ptr {address}, i64 {behind}")
+        e.bind(array, ArrayValue(data, (str(_width(e, strips.walks)),), (str(size),)))
+
+
+def _width(e: Emitter, walks: ColumnWalks) -> int:
+    """How many threads are a strip, in whole gangs."""
+    bytes_of_thread = sum(map(_bytes, walks.kept)) or 4
+    return max(STRIP_BYTES // bytes_of_thread // e.gang, 1) * e.gang
+
+
+def _bytes(array: Var) -> int:
+    assert isinstance(array.type, ArrayType)
+    return array.type.dtype.size_bytes
