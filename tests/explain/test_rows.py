@@ -7,6 +7,7 @@ from __future__ import annotations
 import kernelcore as kc
 from kernelcore.base import native
 from kernelcore.base.host import host
+from tests.bench.bench_columns import total
 from tests.bench.framework_kernels import product
 from tests.helpers.vectorised.along_rows import softmax
 
@@ -77,3 +78,9 @@ def test_sums_of_tiles_are_rounded_once() -> None:
     assert found.is_contracted == native.has_fma
     assert ("rounded once (fma)" in str(found)) == native.has_fma
     assert not kc.explain(lengths).is_contracted
+
+
+def test_loops_down_columns_run_for_many_gangs() -> None:
+    text = str(kc.explain(total))
+    assert "loops down columns take 8 rows at a time, for many gangs of a row together" in text
+    assert "down columns" not in str(kc.explain(softmax))

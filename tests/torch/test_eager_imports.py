@@ -68,6 +68,16 @@ assert double(np.ones(2, np.float32)).tolist() == [2.0, 2.0]
 
 import torch
 
+
+# Torch traces it again up to the break.
+def broken(x):
+    y = double(x)
+    torch._dynamo.graph_break()
+    return y + 1.0
+
+
+# This is the first call with tensors.
+assert torch.compile(broken, backend="aot_eager")(torch.ones(2)).tolist() == [3.0, 3.0]
 compiled = torch.compile(double, backend="aot_eager", fullgraph=True)
 x = torch.ones(3, requires_grad=True)
 compiled(x).sum().backward()
