@@ -13,6 +13,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, column_walks
+from kernelcore.codegen.simd.strategy import POINTS_OF_WALKS, points_at_once
 from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK, STRIP_BYTES
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
@@ -262,6 +263,19 @@ def test_launches_run_parts_of_the_grid(part: tuple[int, int]) -> None:
     wanted = np.stack([sums(one) for one in x]).ravel()
     wanted[: part[0]] = wanted[part[1] :] = 0
     np.testing.assert_array_equal(y.ravel(), wanted)
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("columns", [700, 5000])
+def test_threads_share_columns(columns: int) -> None:
+    assert points_at_once(func_of(column_sum)) == POINTS_OF_WALKS
+    assert points_at_once(func_of(by_rows)) == 0
+    x, y = random_rows(100, columns), np.zeros(columns, np.float32)
+    for threads in (1, 2, 3):
+        kc.set_num_threads(threads)
+        y[:] = 0
+        kc.launch(column_sum, columns, [x, y])
+        np.testing.assert_array_equal(y, sums(x))
 
 
 @pytest.mark.parametrize("kernel", [column_sum, column_variance], ids=lambda k: k.name)
