@@ -67,7 +67,7 @@ struct LaunchDescriptor {
   std::vector<Accumulated> accumulated;
   // The fewest rows of a grid for which tiles have panels (docs/decisions/283); 0: no panels.
   int panel_rows = 0;
-  // A thread that shares a run claims at least so many points at once (docs/decisions/309); 0: any.
+  // The fewest points a thread of a shared run claims at once (docs/decisions/309); 0: any.
   int points_at_once = 0;
   std::vector<size_t> noalias;    // parameters of which no other argument may share an element
   std::vector<size_t> stored;     // parameters whose elements threads write without adding

@@ -25,18 +25,27 @@ SHARDS = 4
 # Rows and columns; from 32 rows on gangs run together, in strips of 16 KiB.
 SHAPES = ((32, 45), (37, 16), (5, 40), (64, 9), (33, 64))
 LONG = (41, 2100)
-_TYPES = ("float32", "float32", "float64", "int32")
+_TYPES = (
+    *("float32", "float32", "float32", "float64", "int32"),
+    *("float16", "int8", "int16", "uint8", "int64", "uint64"),
+)
 _TERMS = (
     "{x}[k, j]",
     "{x}[k, j] * a[k]",
     "{x}[n - 1 - k, j] - {t}(1)",
     "{x}[k, j] * {x}[k, j]",
     "z[k, j] + {t}(k)",
-    "{t}(j) - {x}[k // 2, j]",
+    "{t}(j % 7) - {x}[k // 2, j]",
     "kc.max({x}[k, j], {t}(h))",
 )
 _GUARDS = ("{x}[k, j] > {t}(0)", "j % 3 != 1", "k > 2", "{x}[k, 0] > {t}(0)")
-_BETWEEN = ("h = h + {t}(1)", "h = kc.min(h, p)", "h = p + {x}[0, j]", "h = h * a[0]")
+_BETWEEN = (
+    "h = h + {t}(1)",
+    "h = kc.min(h, p)",
+    "h = p + {x}[0, j]",
+    "h = h * a[0]",
+    "p = p + a[low]",
+)
 
 
 class Program:
@@ -91,10 +100,11 @@ class Program:
         outer = (2,) if self.is_batched else ()
 
         def numbers(*extents: int) -> np.ndarray:
-            return rng.integers(-9, 10, extents).astype(self.dtype)
+            least = 0 if self.dtype.startswith("u") else -9
+            return rng.integers(least, 10, extents).astype(self.dtype)
 
         shapes = [shape[:1], *[outer + shape] * 4, outer + shape[1:]]
-        given = [numbers(*extents).astype(self.dtype) for extents in shapes]
+        given = [numbers(*extents) for extents in shapes]
         return [*given, 3], (*outer, shape[1])
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Protocol
 
-from kernelcore.codegen.analysis.independent_loops import IndependentLoop
-from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
-from kernelcore.codegen.simd.column_walks import ColumnWalks
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
 
@@ -48,9 +46,16 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
     return result
 
 
-def all_apart(
-    e: Emitter, result: str, users: Sequence[BlockedLoop | IndependentLoop | KeptRows | ColumnWalks]
-) -> str:
+class ApartUser(Protocol):
+    """Code for which pairs of arrays must share no memory."""
+
+    @property
+    def apart(self) -> Sequence[tuple[Var, Var]]:
+        """These pairs."""
+        ...
+
+
+def all_apart(e: Emitter, result: str, users: Sequence[ApartUser]) -> str:
     """Whether ``result``, and every pair of arrays of ``users`` shares no more than it may."""
     blocked = [user for user in users if isinstance(user, BlockedLoop)]
     pairs = {(*pair, False): None for user in users for pair in user.apart}

@@ -101,9 +101,8 @@ def emit_points(
     packed = body_with(by_rows=None)
     tail = body_with(has_blocks=False) if bodies.has_tail else None
     is_packed = all_equal(e, found, packed_arrays)
-    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values()])
-    if bodies.walks is not None:
-        is_packed = all_apart(e, is_packed, [bodies.walks])
+    walks = [] if bodies.walks is None else [bodies.walks]
+    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values(), *walks])
     if bodies.kept is not None:
         is_packed = all_apart(e, is_packed, [bodies.kept])
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
@@ -116,9 +115,7 @@ def emit_points(
             with e.gangs_of(gangs.lanes):
                 tiles.append(tile_of(e, func, rows, packed_arrays, *forms))
     middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
-    strips = None
-    if bodies.walks is not None:
-        strips = _strips(e, func, bodies.walks, packed_arrays)
+    strips = None if bodies.walks is None else _strips(e, func, bodies.walks, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
     leaves_gangs = "true" if takes_all else any_long(e, func, split)

@@ -95,9 +95,10 @@ def choose_bodies(
         bodies = replace(bodies, tail_lanes=tile_gang)
     if gang > 1 and tile_rows == 1:
         bodies = _for_long_rows(func, gang, bodies)
-    if gang > 1 and sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_MANY_BODIES:
+    if gang > 1:
         bodies = replace(bodies, walks=column_walks(func))
-    middle = gaining_middle(func) if gang > 1 and tile_rows == 1 else None
+    may_have_middle = gang > 1 and tile_rows == 1 and bodies.walks is None
+    middle = gaining_middle(func) if may_have_middle else None
     if middle is None:
         return bodies
     limit = min(bodies.collapse_limit, GANGS_WITHOUT_MIDDLE)

@@ -16,11 +16,14 @@ indices, each part computes anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.gathered_sums import Bounds
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides
+from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES
 from kernelcore.codegen.simd.gang_work import is_dense, moving_axes
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
@@ -31,8 +34,9 @@ from kernelcore.passes.access.accumulation_plan import are_known, form_of, launc
 from kernelcore.passes.access.trips import known_trips
 from kernelcore.passes.simplify.dead_code import dce
 
-# Loops that are known to be shorter run whole (docs/decisions/309).
-LEAST_TRIPS = 32
+# Loops that are known to be shorter run whole, and threads keep at most so many bytes
+# (docs/decisions/309).
+LEAST_TRIPS, MOST_KEPT_BYTES = 32, 64
 
 _PLAIN = REPEATABLE | {OpKind.LOAD, OpKind.STORE, OpKind.IF}
 
@@ -70,7 +74,7 @@ class ColumnWalks:
     """A kernel that is made of loops down columns.
 
     Attributes:
-        parts: It in parts, in order. The parts of loops run for one block after the other.
+        parts: The parts, in order; one with a block runs for each block of its loop.
         kept: Arrays for what the loops carry, and for what later parts need, with an element for
             each index along the last launch axis; parameters of the parts.
         apart: Pairs of arrays, one that the kernel writes and another from which parts load anew,
@@ -86,15 +90,26 @@ class ColumnWalks:
         """The bounds of all loops."""
         return tuple(part.block.bounds for part in self.parts if part.block is not None)
 
+    @property
+    def bytes_of_thread(self) -> int:
+        """The size of what a thread keeps."""
+        return sum(dtype_of(array).size_bytes for array in self.kept)
 
+
+@lru_cache(maxsize=4)
 def column_walks(func: Func) -> ColumnWalks | None:
     """``func`` in parts; None if its threads do more than walk down columns."""
+    if sum(1 for _ in walk_eqns(func.body)) > MAX_EQNS_OF_MANY_BODIES:
+        return None
     loops = [e for e in func.body.eqns if e.op.kind is OpKind.FOR]
     strides, known = lane_strides(func), launch_values(func)
     others = Region((), tuple(e for e in func.body.eqns if e.op.kind is not OpKind.FOR))
     if not loops or not all(map(_is_plain, walk_eqns(others))):
         return None
     if not all(_is_walk(loop, strides, known) for loop in loops):
+        return None
+    # Where a loop goes along rows, too, gangs transpose blocks of them.
+    if blocked_loops(func, strides):
         return None
     shared = [e for e in others.eqns if any(strides[v] is not None for v in e.outputs)]
     written = dict.fromkeys(e.inputs[0] for e in walk_eqns(func.body) if e.op.kind in WRITES)
@@ -104,7 +119,8 @@ def column_walks(func: Func) -> ColumnWalks | None:
     apart = tuple(
         (x, y) for x in written for y in loaded if isinstance(x, Var) and isinstance(y, Var)
     )
-    return _Cut(func, shared).walks(apart)
+    found = _Cut(func, shared).walks(apart)
+    return found if found.bytes_of_thread <= MOST_KEPT_BYTES else None
 
 
 def _is_repeatable(eqn: Eqn, written: Collection[Atom]) -> bool:
@@ -130,14 +146,14 @@ def _is_walk(loop: Eqn, strides: Strides, known: Collection[Atom]) -> bool:
 
 
 def _is_plain(eqn: Eqn) -> bool:
-    """Whether ``eqn`` is no loop, and touches nothing that other threads may write."""
+    """Whether a part may have ``eqn``: no loop, and no effect that other threads may see."""
     if eqn.op.kind is OpKind.ATOMIC_ADD:
         return form_of(eqn) is AddForm.OWNED
     return eqn.op.kind in _PLAIN
 
 
 def _moving(body: Region, index: Var) -> set[Atom]:
-    """What ``body`` computes of ``index``."""
+    """The values of ``body`` that depend on ``index``."""
     found: set[Atom] = {index}
     for eqn in walk_eqns(body):
         if not found.isdisjoint(eqn.inputs):
@@ -156,6 +172,8 @@ def _is_column(eqn: Eqn, moving: Collection[Atom], strides: Strides) -> bool:
 class _Cut:
     """Makes the parts of a kernel: one for each section, which is a loop or what is between loops.
 
+    Sections of odd numbers are the loops.
+
     Attributes:
         func: The kernel.
         shared: Equations outside of loops whose results all threads of a gang share, or that grow
@@ -171,13 +189,23 @@ class _Cut:
         self.array_of: dict[Var, Var] = {}
         for at, section in enumerate(self.sections):
             for eqn in section:
-                needed = [v for v in self.home if v in {*used_atoms(eqn)} and self.home[v] != at]
-                carried = eqn.outputs if eqn.op.kind is OpKind.FOR else ()
-                self.array_of |= {
-                    v: _kept_array(v) for v in (*needed, *carried) if v not in self.array_of
-                }
+                is_loop = eqn.op.kind is OpKind.FOR
+                # The section before a loop starts what that carries.
+                self._keep(eqn.inputs, at - 1 if is_loop else at)
+                for region in eqn.regions:
+                    self._keep(region.yields, at)
+                    for inner in region.eqns:
+                        self._keep(used_atoms(inner), at)
+                if is_loop:
+                    self.array_of |= {v: _kept_array(v) for v in eqn.outputs}
                 if eqn not in shared:
                     self.home |= dict.fromkeys(eqn.outputs, at)
+
+    def _keep(self, atoms: Iterable[Atom], at: int) -> None:
+        """Keep those of ``atoms`` that other sections than ``at`` make."""
+        for atom in atoms:
+            if isinstance(atom, Var) and self.home.get(atom, at) != at:
+                self.array_of.setdefault(atom, _kept_array(atom))
 
     def walks(self, apart: tuple[tuple[Var, Var], ...]) -> ColumnWalks:
         """The kernel in parts."""
@@ -239,6 +267,12 @@ def _sections(func: Func) -> list[list[Eqn]]:
         else:
             found[-1].append(eqn)
     return found
+
+
+def dtype_of(array: Var) -> Scalar:
+    """The type of the elements of ``array``."""
+    assert isinstance(array.type, ArrayType)
+    return array.type.dtype
 
 
 def _kept_array(var: Var) -> Var:

@@ -177,14 +177,14 @@ def _emit_with_middle(
 def _emit_with_strips(
     e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body, strips: Strips
 ) -> None:
-    """The gangs of a row between ``bounds``; ``body`` emits those that strips do not pay for."""
-    if strips.pay == "true":
+    """The gangs of a row between ``bounds``; ``body`` emits one of them alone."""
+    if strips.pays is None:
         emit_strips(e, outer, bounds, strips)
         return
     first, last = bounds
     are_many = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, {e.gang}")
     together, alone, done = map(e.label, ("strips", "alone", "gangs_done"))
-    e.branch(e.op(f"and i1 {strips.pay}, {are_many}"), together, alone)
+    e.branch(e.op(f"and i1 {strips.pays}, {are_many}"), together, alone)
     e.start_block(together)
     emit_strips(e, outer, bounds, strips)
     e.jump(done)

@@ -30,7 +30,7 @@ from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 
-# Strips of so many columns are hardly slower than longer ones (docs/decisions/309).
+# Strips wider than this gain little (docs/decisions/309).
 POINTS_OF_WALKS = 1024
 
 
@@ -183,9 +183,9 @@ def panel_rows(func: Func) -> int:
 
 
 def points_at_once(func: Func) -> int:
-    """How many neighbouring points a thread should run together, if there are so many; 0 for any.
+    """The fewest adjacent points a thread should claim at once; 0 if it does not matter.
 
-    Gangs that walk down columns read longer parts of rows then.
+    Gangs that walk down columns together read long parts of rows then.
     """
     return POINTS_OF_WALKS if column_walks(func) is not None else 0
 

@@ -11,18 +11,18 @@ from kernelcore.codegen.llvm.blocks import repeat, resized
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.codegen.llvm.instruction_cost import instructions_of
 from kernelcore.codegen.llvm.trips import launch_trips
-from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, Block, ColumnWalks
+from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, Block, ColumnWalks, dtype_of
 from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, minimum
-from kernelcore.ir.core import Func, Var
+from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType
+from kernelcore.language.types import float32
 
-# What the threads of a strip carry from block to block stays in the first cache; a block reads so
-# many rows at once (docs/decisions/309).
+# What a strip keeps from part to part stays in the first cache; a block reads so many rows at once
+# (docs/decisions/309).
 STRIP_BYTES, ROWS_OF_BLOCK = 1 << 14, 8
-# Kernels of so few instructions have code for gangs alone, too, for short loops; others would take
-# too long to compile.
+# Kernels up to this size have code without strips, too, for short loops. LLVM takes too long for
+# both of larger ones.
 MOST_INSTRUCTIONS_OF_BOTH = 24
 
 
@@ -31,18 +31,19 @@ class Strips:
     """Code of gangs that walk down columns together.
 
     Attributes:
-        walks: The kernel in parts.
+        walks: The parts of the kernel.
         bodies: Emit a gang of each part, for packed arrays.
         loops: The first index of each loop, and its iterations as i64.
         rows: The address of each kept array.
-        pay: Whether they are quicker than gangs alone in this launch, as i1.
+        pays: Whether they are quicker than gangs alone in this launch, as i1; None where gangs
+            alone have no code.
     """
 
     walks: ColumnWalks
     bodies: Sequence[Body]
     loops: Sequence[tuple[str, str]]
     rows: Sequence[str]
-    pay: str
+    pays: str | None
 
 
 def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]) -> Strips:
@@ -51,7 +52,7 @@ def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]
     Args:
         e: Emitter.
         func: The kernel.
-        walks: It in parts.
+        walks: Its parts.
         bodies: Emit a gang of each part.
     """
     loops: list[tuple[str, str]] = []
@@ -59,17 +60,18 @@ def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]
         len(instructions_of(eqn)) if eqn.op.kind is OpKind.PURE else 1
         for eqn in walk_eqns(func.body)
     )
-    is_brief, pay = sum(instructions) <= MOST_INSTRUCTIONS_OF_BOTH, "true"
+    pays = "true" if sum(instructions) <= MOST_INSTRUCTIONS_OF_BOTH else None
     width = _width(e, walks)
     for bounds in walks.bounds:
         count = launch_trips(e, func, bounds)
         loops.append((e.value_at(bounds[0], 1), count))
-        if is_brief:
-            pay = e.op(f"and i1 {pay}, {e.op(f'icmp uge i64 {count}, {LEAST_TRIPS}')}")
+        if pays is not None:
+            pays = e.op(f"and i1 {pays}, {e.op(f'icmp uge i64 {count}, {LEAST_TRIPS}')}")
     rows = [
-        e.slot(f"[{width * _bytes(v)} x i8], align {memory.CACHE_LINE_BYTES}") for v in walks.kept
+        e.slot(f"[{width * dtype_of(v).size_bytes} x i8], align {memory.CACHE_LINE_BYTES}")
+        for v in walks.kept
     ]
-    return Strips(walks, bodies, loops, rows, pay)
+    return Strips(walks, bodies, loops, rows, pays)
 
 
 def emit_strips(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], strips: Strips) -> None:
@@ -118,7 +120,7 @@ def _emit_blocks(e: Emitter, block: Block, loop: tuple[str, str], gangs: Body) -
 def _bind_kept(e: Emitter, strips: Strips, begin: str) -> None:
     """Bind the kept arrays of the strip that begins with point ``begin`` of a row, an i64."""
     for array, address in zip(strips.walks.kept, strips.rows, strict=True):
-        size = _bytes(array)
+        size = dtype_of(array).size_bytes
         behind = e.op(f"sub i64 0, {e.op(f'mul i64 {begin}, {size}')}")
         # Where the element of the launch index 0 would be.
         data = e.op(f"getelementptr i8, ptr {address}, i64 {behind}")
@@ -127,10 +129,5 @@ def _bind_kept(e: Emitter, strips: Strips, begin: str) -> None:
 
 def _width(e: Emitter, walks: ColumnWalks) -> int:
     """How many threads are a strip, in whole gangs."""
-    bytes_of_thread = sum(map(_bytes, walks.kept)) or 4
-    return max(STRIP_BYTES // bytes_of_thread // e.gang, 1) * e.gang
-
-
-def _bytes(array: Var) -> int:
-    assert isinstance(array.type, ArrayType)
-    return array.type.dtype.size_bytes
+    # Where nothing is kept, it is as wide as for one float32.
+    return STRIP_BYTES // (walks.bytes_of_thread or float32.size_bytes) // e.gang * e.gang

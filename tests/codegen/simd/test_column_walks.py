@@ -12,9 +12,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, column_walks
-from kernelcore.codegen.simd.strategy import POINTS_OF_WALKS, points_at_once
+from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, column_walks, dtype_of
+from kernelcore.codegen.simd.strategy import POINTS_OF_WALKS, VectorStrategy, points_at_once
 from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK, STRIP_BYTES
+from kernelcore.codegen.target.cpu import llvm_text
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import (
@@ -148,6 +149,23 @@ def of_few_rows(x: kc.array2d[float], y: kc.array1d[float]):
 
 
 @kc.kernel
+def blended(x: kc.array2d[float], z: kc.array2d[float], y: kc.array1d[float]):
+    j = kc.tid()
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k, j] * z[j, k]
+    y[j] = total
+
+
+@kc.kernel
+def scaled(a: kc.array1d[float], x: kc.array2d[float], y: kc.array2d[float]):
+    j = kc.tid()
+    scale = a[0]
+    for k in range(x.shape[0]):
+        y[k, j] = x[k, j] * scale
+
+
+@kc.kernel
 def by_first(x: kc.array2d[float], y: kc.array2d[float]):
     j = kc.tid()
     scale = y[0, 0]
@@ -155,8 +173,10 @@ def by_first(x: kc.array2d[float], y: kc.array2d[float]):
         y[k, j] = x[k, j] * scale
 
 
-WALKS = (*(column_sum, column_variance, column_softmax, centred, counted, of_batches, running),)
-OTHERS = (weighed, of_own_length, by_rows, of_few_rows, by_first)
+WALKS = (
+    *(column_sum, column_variance, column_softmax, centred, counted, of_batches, running, scaled),
+)
+OTHERS = (blended, weighed, of_own_length, by_rows, of_few_rows, by_first)
 
 
 def func_of(kernel: Any) -> Any:
@@ -165,7 +185,25 @@ def func_of(kernel: Any) -> Any:
 
 @pytest.mark.parametrize("kernel", WALKS, ids=lambda k: k.name)
 def test_loops_down_columns_run_in_parts(kernel: Any) -> None:
-    assert column_walks(func_of(kernel)) is not None
+    walks = column_walks(func_of(kernel))
+    assert walks is not None
+    text = llvm_text(func_of(kernel), strategy=VectorStrategy(GANG))
+    width = STRIP_BYTES // (walks.bytes_of_thread or 4) // GANG * GANG
+    assert text.count("align 64") >= len(walks.kept)
+    for array in walks.kept:
+        assert f"alloca [{width * dtype_of(array).size_bytes} x i8], align 64" in text
+
+
+def test_values_are_kept_once_and_only_where_another_part_needs_them() -> None:
+    kept = {k.name: column_walks(func_of(k)) for k in (column_softmax, centred, scaled)}
+    names = {name: [v.name for v in walks.kept] for name, walks in kept.items() if walks}
+    assert names == {"column_softmax": ["top", "total"], "centred": ["first"], "scaled": []}
+
+
+def test_what_parts_load_anew_must_be_apart_from_what_they_write() -> None:
+    walks = column_walks(func_of(scaled))
+    assert walks is not None
+    assert [(x.name, y.name) for x, y in walks.apart] == [("y", "a")]
 
 
 @pytest.mark.parametrize("kernel", OTHERS, ids=lambda k: k.name)
@@ -246,7 +284,6 @@ def assert_runs_as_interpreted(kernel: Any, given: list[Any], columns: int) -> N
 def test_loops_start_anywhere_and_carry_several_values(low: int) -> None:
     columns = 9 * GANG + 1
     a, x, y = random_rows(200), random_rows(200, columns), random_rows(columns)
-    assert_runs_as_interpreted(weighed, [a, x, y, low], columns)
     assert_runs_as_interpreted(counted, [a, x, y, np.zeros(columns, np.int32), low], columns)
 
 
