@@ -168,7 +168,10 @@ def roles(
     for name in (*outputs, *in_out):
         if not named[name].writes:
             text = f"output '{name}' is never written by the kernel"
-            raise fail(text, name, "store to it, or do not name it as an output")
+            remedy = (
+                "store to it, not in a branch that is never taken, or do not name it as an output"
+            )
+            raise fail(text, name, remedy)
     if not written:
         text = "the kernel writes no array, so it has no result"
         raise fail(text, "", "store what it computes to an array parameter")

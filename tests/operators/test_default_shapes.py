@@ -303,3 +303,18 @@ def test_a_launch_shape_of_another_rank_is_refused_with_one_that_fits(
 def test_extents_are_integers(extent: Any) -> None:
     with pytest.raises(kc.KernelArgumentError, match="'h': expected an extent of a shape"):
         kc.op(constant, launch_dims=("h", "w"))(extent, 2)
+
+
+def test_a_store_in_a_branch_that_is_never_taken_does_not_count() -> None:
+    is_on = False
+
+    @kc.kernel
+    def copied(x: kc.array[float], y: kc.array[float], z: kc.array[float]):
+        i = kc.tid()
+        y[i] = x[i]
+        if is_on:
+            z[i] = x[i]
+
+    op = kc.op(outputs=("y", "z"))(copied)
+    with pytest.raises(kc.KernelArgumentError, match="not in a branch that is never taken"):
+        op(np.ones(3, np.float32))
