@@ -20,20 +20,12 @@ import kernelcore as kc
 from tests.bench.bench_products import THREADS, with_threads
 from tests.bench.results import Goal, record
 from tests.bench.timing import Contender, timed
+from tests.helpers.vectorised.columns import column_softmax, column_sum
 
 # Rows and columns.
 SHAPES = ((4096, 512), (512, 4096), (4096, 4096), (1000, 1000), (256, 256), (64, 100_000), (40, 64))
 ROUNDS = 9
 GOAL = 1.0
-
-
-@kc.kernel
-def total(x: kc.array2d[float], y: kc.array1d[float]):
-    j = kc.tid()
-    found = 0.0
-    for k in range(x.shape[0]):
-        found += x[k, j]
-    y[j] = found
 
 
 @kc.kernel
@@ -43,19 +35,6 @@ def weighted(x: kc.array2d[float], a: kc.array1d[float], y: kc.array1d[float]):
     for k in range(x.shape[0]):
         found += a[k] * x[k, j]
     y[j] = found
-
-
-@kc.kernel
-def softmax(x: kc.array2d[float], y: kc.array2d[float]):
-    j = kc.tid()
-    top = x[0, j]
-    for k in range(x.shape[0]):
-        top = kc.max(top, x[k, j])
-    found = 0.0
-    for k in range(x.shape[0]):
-        found += kc.exp(x[k, j] - top)
-    for k in range(x.shape[0]):
-        y[k, j] = kc.exp(x[k, j] - top) / found
 
 
 @kc.kernel
@@ -77,9 +56,9 @@ def norm(x: kc.array2d[float], y: kc.array2d[float]):
 # By kernel, what torch has for it, and whether its result is a row.
 Peer = Callable[..., torch.Tensor]
 SUBJECTS: tuple[tuple[Any, Peer, bool], ...] = (
-    (total, lambda x: x.sum(0), True),
+    (column_sum, lambda x: x.sum(0), True),
     (weighted, lambda x, a: a @ x, True),
-    (softmax, lambda x: torch.softmax(x, 0), False),
+    (column_softmax, lambda x: torch.softmax(x, 0), False),
     (norm, lambda x: torch.batch_norm(x, None, None, None, None, True, 0.0, 1e-5, False), False),
 )
 

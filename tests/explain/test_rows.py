@@ -7,9 +7,9 @@ from __future__ import annotations
 import kernelcore as kc
 from kernelcore.base import native
 from kernelcore.base.host import host
-from tests.bench.bench_columns import total
 from tests.bench.framework_kernels import product
 from tests.helpers.vectorised.along_rows import softmax
+from tests.helpers.vectorised.columns import column_sum
 
 
 @kc.kernel
@@ -81,6 +81,6 @@ def test_sums_of_tiles_are_rounded_once() -> None:
 
 
 def test_loops_down_columns_run_for_many_gangs() -> None:
-    text = str(kc.explain(total))
+    text = str(kc.explain(column_sum))
     assert "loops down columns take 8 rows at a time, for many gangs of a row together" in text
     assert "down columns" not in str(kc.explain(softmax))

@@ -170,8 +170,7 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
     int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
     least = std::min((rows + chunk - 1) / chunk, most);
   } else {
-    least = std::min((descriptor.points_at_once + chunk - 1) / chunk, most);
-    least = std::max<int64_t>(least, 1);
+    least = std::clamp<int64_t>((descriptor.points_at_once + chunk - 1) / chunk, 1, most);
     most = std::min(most, std::max(least, kMostAtOnce));
   }
   chunked.share_evenly(threads, least, most);

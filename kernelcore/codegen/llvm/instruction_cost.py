@@ -8,7 +8,7 @@ from itertools import chain
 from kernelcore.builtins.float16 import held_as
 from kernelcore.codegen.llvm.emitter import Emitter, Facts, Lanes, scalar_type
 from kernelcore.ir.core import Eqn
-from kernelcore.ir.op import Op
+from kernelcore.ir.op import Op, OpKind
 from kernelcore.language.types import Scalar
 
 # A division or a square root counts as this many instructions more.
@@ -21,6 +21,11 @@ _INTEGER_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 def instructions_of(eqn: Eqn) -> tuple[str, ...]:
     """The instructions of one thread that a pure ``eqn`` is."""
     return _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+
+
+def count_of(eqn: Eqn) -> int:
+    """How many instructions of one thread ``eqn`` is; 1 if it is not pure."""
+    return len(instructions_of(eqn)) if eqn.op.kind is OpKind.PURE else 1
 
 
 def slow_instructions(eqn: Eqn) -> int:

@@ -201,13 +201,6 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
 
 def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
     """Gangs of the middle of rows, for packed arrays."""
-    strides = lane_strides(found.func)
-    plan = accumulate.plan_of_form(e, found.func, strides)
-
-    def body() -> None:
-        e.bind_all(packed)
-        with e.other_code(strides, with_facts_of_gangs(found.func, e.facts), plan):
-            e.region(found.func.body)
 
     def holds(condition: Region) -> str:
         e.bind_all(packed)
@@ -215,25 +208,27 @@ def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) ->
         return e.value_at(condition.yields[0], 1)
 
     border = -(-max(found.reach, 1) // e.gang)
+    body = _gang_of(e, found.func, packed)
     return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
 
 
 def _strips(e: Emitter, func: Func, walks: ColumnWalks, packed: Mapping[Var, ArrayValue]) -> Strips:
     """Gangs that walk down columns together, for packed arrays."""
 
-    def body_of(part: Func) -> Body:
-        strides = lane_strides(part)
-        plan, facts = accumulate.plan_of_form(e, part, strides), with_facts_of_gangs(part, e.facts)
+    return strips_of(e, func, walks, [_gang_of(e, part.func, packed) for part in walks.parts])
 
-        def body() -> None:
-            e.bind_all(packed)
-            with e.other_code(strides, facts, plan), e.special_loops({}, {}):
-                e.region(part.body)
 
-        return body
+def _gang_of(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue]) -> Body:
+    """A gang of ``func``, another form of the kernel, for packed arrays."""
+    strides = lane_strides(func)
+    plan = accumulate.plan_of_form(e, func, strides)
 
-    bodies = [body_of(part.func) for part in walks.parts]
-    return strips_of(e, func, walks, bodies)
+    def body() -> None:
+        e.bind_all(packed)
+        with e.other_code(strides, with_facts_of_gangs(func, e.facts), plan):
+            e.region(func.body)
+
+    return body
 
 
 def _keeping_tail(

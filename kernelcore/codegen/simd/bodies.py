@@ -18,7 +18,7 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     row_major_accesses,
 )
-from kernelcore.codegen.llvm.instruction_cost import instructions_of
+from kernelcore.codegen.llvm.instruction_cost import count_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.column_walks import ColumnWalks, column_walks
 from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, MAX_EQNS_OF_NARROW_GANGS
@@ -93,16 +93,20 @@ def choose_bodies(
     if bodies.tail_lanes == gang and tile_gang:
         # The tail runs whole rows of launches that have tiles, too, which suits gangs of these.
         bodies = replace(bodies, tail_lanes=tile_gang)
-    if gang > 1 and tile_rows == 1:
-        bodies = _for_long_rows(func, gang, bodies)
-    if gang > 1:
-        bodies = replace(bodies, walks=column_walks(func))
-    may_have_middle = gang > 1 and tile_rows == 1 and bodies.walks is None
-    middle = gaining_middle(func) if may_have_middle else None
-    if middle is None:
+    if gang == 1:
         return bodies
+    if tile_rows == 1:
+        bodies = _for_long_rows(func, gang, bodies)
+    middle = gaining_middle(func) if tile_rows == 1 else None
+    if middle is None:
+        return replace(bodies, walks=walks_of(func))
     limit = min(bodies.collapse_limit, GANGS_WITHOUT_MIDDLE)
     return replace(bodies, collapse_limit=limit, middle=middle)
+
+
+def walks_of(func: Func) -> ColumnWalks | None:
+    """``func`` in parts that gangs run together, unless gangs have code for the middle of rows."""
+    return column_walks(func) if gaining_middle(func) is None else None
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +156,7 @@ def _suits_one(func: Func, blocked: Mapping[Eqn, BlockedLoop]) -> bool:
                 part.op.kind is OpKind.ATOMIC_ADD and form_of(part) is not AddForm.OWNED
             ):
                 return False
-            instructions += len(instructions_of(part)) if part.op.kind is OpKind.PURE else 1
+            instructions += count_of(part)
     return instructions <= MOST_INSTRUCTIONS_OF_ONE
 
 

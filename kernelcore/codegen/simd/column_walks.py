@@ -16,7 +16,7 @@ indices, each part computes anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from functools import lru_cache
 
 from kernelcore.base.dataclass import dataclass, replace
@@ -34,9 +34,10 @@ from kernelcore.passes.access.accumulation_plan import are_known, form_of, launc
 from kernelcore.passes.access.trips import known_trips
 from kernelcore.passes.simplify.dead_code import dce
 
-# Loops that are known to be shorter run whole, and threads keep at most so many bytes
-# (docs/decisions/309).
-LEAST_TRIPS, MOST_KEPT_BYTES = 32, 64
+# Loops that are known to have fewer iterations run whole (docs/decisions/309).
+LEAST_TRIPS = 32
+# Kernels whose threads keep more bytes are not cut.
+MOST_KEPT_BYTES = 64
 
 _PLAIN = REPEATABLE | {OpKind.LOAD, OpKind.STORE, OpKind.IF}
 
@@ -130,11 +131,11 @@ def _is_repeatable(eqn: Eqn, written: Collection[Atom]) -> bool:
     return eqn.op.kind in REPEATABLE
 
 
-def _is_walk(loop: Eqn, strides: Strides, known: Collection[Atom]) -> bool:
+def _is_walk(loop: Eqn, strides: Strides, known: Set[Atom]) -> bool:
     """Whether lanes go down columns in ``loop``."""
     (body,), (start, stop, step) = loop.regions, loop.inputs[:3]
     index, *carried = body.params
-    if not isinstance(step, Const) or step.value != 1 or not are_known((start, stop), set(known)):
+    if not isinstance(step, Const) or step.value != 1 or not are_known((start, stop), known):
         return False
     trips = known_trips(loop)
     if (trips is not None and trips < LEAST_TRIPS) or not all(map(_is_plain, walk_eqns(body))):

@@ -13,8 +13,13 @@ from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows, fewest_rows, may_run_fewer_rows
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.bodies import Bodies, choose_bodies, gaining_middle, joins_rows
-from kernelcore.codegen.simd.column_walks import column_walks
+from kernelcore.codegen.simd.bodies import (
+    Bodies,
+    choose_bodies,
+    gaining_middle,
+    joins_rows,
+    walks_of,
+)
 from kernelcore.codegen.simd.cost_model import (
     TILE_ROWS,
     best_gang,
@@ -187,7 +192,7 @@ def points_at_once(func: Func) -> int:
 
     Gangs that walk down columns together read long parts of rows then.
     """
-    return POINTS_OF_WALKS if column_walks(func) is not None else 0
+    return POINTS_OF_WALKS if walks_of(func) is not None else 0
 
 
 def has_vector_form(func: Func) -> bool:

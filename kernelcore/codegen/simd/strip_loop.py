@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kernelcore.base.dataclass import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import repeat, resized
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
-from kernelcore.codegen.llvm.instruction_cost import instructions_of
+from kernelcore.codegen.llvm.instruction_cost import count_of
 from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, Block, ColumnWalks, dtype_of
 from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, minimum
 from kernelcore.ir.core import Func
-from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import float32
 
-# What a strip keeps from part to part stays in the first cache; a block reads so many rows at once
+# Room for what a strip keeps from part to part, so that it stays in the first cache
 # (docs/decisions/309).
-STRIP_BYTES, ROWS_OF_BLOCK = 1 << 14, 8
+STRIP_BYTES = 1 << 14
+# The iterations of a block.
+ROWS_OF_BLOCK = 8
 # Kernels up to this size have code without strips, too, for short loops. LLVM takes too long for
 # both of larger ones.
 MOST_INSTRUCTIONS_OF_BOTH = 24
@@ -34,6 +36,7 @@ class Strips:
         walks: The parts of the kernel.
         bodies: Emit a gang of each part, for packed arrays.
         loops: The first index of each loop, and its iterations as i64.
+        width: How many threads are a strip, in whole gangs.
         rows: The address of each kept array.
         pays: Whether they are quicker than gangs alone in this launch, as i1; None where gangs
             alone have no code.
@@ -42,6 +45,7 @@ class Strips:
     walks: ColumnWalks
     bodies: Sequence[Body]
     loops: Sequence[tuple[str, str]]
+    width: int
     rows: Sequence[str]
     pays: str | None
 
@@ -56,12 +60,10 @@ def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]
         bodies: Emit a gang of each part.
     """
     loops: list[tuple[str, str]] = []
-    instructions = (
-        len(instructions_of(eqn)) if eqn.op.kind is OpKind.PURE else 1
-        for eqn in walk_eqns(func.body)
-    )
-    pays = "true" if sum(instructions) <= MOST_INSTRUCTIONS_OF_BOTH else None
-    width = _width(e, walks)
+    instructions = sum(map(count_of, walk_eqns(func.body)))
+    pays = "true" if instructions <= MOST_INSTRUCTIONS_OF_BOTH else None
+    # Where nothing is kept, a strip is as wide as for one float32.
+    width = STRIP_BYTES // (walks.bytes_of_thread or float32.size_bytes) // e.gang * e.gang
     for bounds in walks.bounds:
         count = launch_trips(e, func, bounds)
         loops.append((e.value_at(bounds[0], 1), count))
@@ -71,33 +73,26 @@ def strips_of(e: Emitter, func: Func, walks: ColumnWalks, bodies: Sequence[Body]
         e.slot(f"[{width * dtype_of(v).size_bytes} x i8], align {memory.CACHE_LINE_BYTES}")
         for v in walks.kept
     ]
-    return Strips(walks, bodies, loops, rows, pays)
+    return Strips(walks, bodies, loops, width, rows, pays)
 
 
 def emit_strips(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], strips: Strips) -> None:
     """The whole gangs of a row from the first of ``bounds`` to before the second, at least one."""
     first, last = bounds
-    width = _width(e, strips.walks)
 
     def strip() -> None:
         begin = e.wide_indices[e.point[-1]]
-        end = minimum(e, e.op(f"add nuw nsw i64 {begin}, {width}"), last)
+        end = minimum(e, e.op(f"add nuw nsw i64 {begin}, {strips.width}"), last)
+        _bind_kept(e, strips, begin)
         loops = iter(strips.loops)
         for part, body in zip(strips.walks.parts, strips.bodies, strict=True):
-
-            def gangs(body: Body = body) -> None:
-                def gang() -> None:
-                    _bind_kept(e, strips, begin)
-                    body()
-
-                emit_gangs(e, outer, begin, end, gang)
-
+            gangs = partial(emit_gangs, e, outer, begin, end, body)
             if part.block is None:
                 gangs()
             else:
                 _emit_blocks(e, part.block, next(loops), gangs)
 
-    emit_gangs(e, outer, first, last, strip, str(width))
+    emit_gangs(e, outer, first, last, strip, str(strips.width))
 
 
 def _emit_blocks(e: Emitter, block: Block, loop: tuple[str, str], gangs: Body) -> None:
@@ -124,10 +119,4 @@ def _bind_kept(e: Emitter, strips: Strips, begin: str) -> None:
         behind = e.op(f"sub i64 0, {e.op(f'mul i64 {begin}, {size}')}")
         # Where the element of the launch index 0 would be.
         data = e.op(f"getelementptr i8, ptr {address}, i64 {behind}")
-        e.bind(array, ArrayValue(data, (str(_width(e, strips.walks)),), (str(size),)))
-
-
-def _width(e: Emitter, walks: ColumnWalks) -> int:
-    """How many threads are a strip, in whole gangs."""
-    # Where nothing is kept, it is as wide as for one float32.
-    return STRIP_BYTES // (walks.bytes_of_thread or float32.size_bytes) // e.gang * e.gang
+        e.bind(array, ArrayValue(data, (str(strips.width),), (str(size),)))

@@ -12,6 +12,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
+from kernelcore.codegen.simd.bodies import choose_bodies, gaining_middle
 from kernelcore.codegen.simd.column_walks import LEAST_TRIPS, column_walks, dtype_of
 from kernelcore.codegen.simd.strategy import POINTS_OF_WALKS, VectorStrategy, points_at_once
 from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK, STRIP_BYTES
@@ -25,18 +26,10 @@ from tests.helpers.kernel_harness import (
     launch,
     unoptimised,
 )
+from tests.helpers.vectorised.columns import column_softmax, column_sum
 
 GANG = 8
 WIDTH = STRIP_BYTES // 4  # of a strip of one float32 a thread
-
-
-@kc.kernel
-def column_sum(x: kc.array2d[float], y: kc.array1d[float]):
-    j = kc.tid()
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += x[k, j]
-    y[j] = total
 
 
 @kc.kernel
@@ -50,19 +43,6 @@ def column_variance(x: kc.array2d[float], y: kc.array1d[float]):
     for k in range(x.shape[0]):
         squares += (x[k, j] - mean) * (x[k, j] - mean)
     y[j] = squares / float(x.shape[0])
-
-
-@kc.kernel
-def column_softmax(x: kc.array2d[float], y: kc.array2d[float]):
-    j = kc.tid()
-    top = x[0, j]
-    for k in range(x.shape[0]):
-        top = kc.max(top, x[k, j])
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += kc.exp(x[k, j] - top)
-    for k in range(x.shape[0]):
-        y[k, j] = kc.exp(x[k, j] - top) / total
 
 
 @kc.kernel
@@ -166,6 +146,15 @@ def scaled(a: kc.array1d[float], x: kc.array2d[float], y: kc.array2d[float]):
 
 
 @kc.kernel
+def wrapped(x: kc.array2d[float], y: kc.array1d[float]):
+    j = kc.tid()
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k, j] * x[k, (j + 1) % x.shape[1]]
+    y[j] = total
+
+
+@kc.kernel
 def by_first(x: kc.array2d[float], y: kc.array2d[float]):
     j = kc.tid()
     scale = y[0, 0]
@@ -192,6 +181,15 @@ def test_loops_down_columns_run_in_parts(kernel: Any) -> None:
     assert text.count("align 64") >= len(walks.kept)
     for array in walks.kept:
         assert f"alloca [{width * dtype_of(array).size_bytes} x i8], align 64" in text
+
+
+def test_indices_that_wrap_are_those_of_neighbours_in_the_middle_of_rows() -> None:
+    func = func_of(wrapped)
+    assert column_walks(func) is not None
+    assert gaining_middle(func) is not None
+    bodies = choose_bodies(func, GANG, 1)
+    assert (bodies.middle is None, bodies.walks) == (False, None)
+    assert points_at_once(func) == 0
 
 
 def test_values_are_kept_once_and_only_where_another_part_needs_them() -> None:
