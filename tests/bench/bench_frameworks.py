@@ -28,10 +28,12 @@ from torch._inductor.config import cpp
 import kernelcore as kc
 from tests.bench import chart_frameworks
 from tests.bench.framework_contenders import (
+    COMPILED,
     EXPANDED,
     FORWARD,
     GRADIENT,
     OURS,
+    TORCH,
     TRANSPOSED,
     TRANSPOSED_OPERANDS,
     WARP,
@@ -51,6 +53,8 @@ from tests.helpers.environment import ROOT
 KINDS = (FORWARD, GRADIENT, EXPANDED)
 # What operands of other strides are compared with.
 DENSE_KINDS = {TRANSPOSED_OPERANDS: FORWARD, TRANSPOSED: GRADIENT, EXPANDED: GRADIENT}
+# Arrays of JAX and Warp's kernels take no other strides, or copy them when they are made.
+PEERS_OF_ANY_STRIDES = {TORCH, COMPILED}
 THREADS = (1, 2)
 GOAL, STRIDED_GOAL = 0.8, 1.1
 WORST_ROWS = 10
@@ -114,6 +118,7 @@ def main() -> int:
     seconds = QUICK_SECONDS_PER_ROW if options.quick else SECONDS_PER_ROW
     rows: list[Row] = []
     strided: list[Row] = []
+    beside: list[Row] = []
     for case in _cases(options):
         start = time.perf_counter()
         problem = problem_of(case)
@@ -121,9 +126,11 @@ def main() -> int:
         if not options.strides:
             rows += _measured(problem, found, seconds, threads)
         if not case.is_long:
-            strided += _strided(case, found[OURS], seconds, threads)
+            of_dense, of_peers = _strided(case, found, seconds, threads)
+            strided += of_dense
+            beside += of_peers
         print(f"        {case.name}: {time.perf_counter() - start:.1f} s", flush=True)
-    _conclude(rows, strided, threads)
+    _conclude(rows, strided, beside, threads)
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{time.perf_counter() - begin:.0f} s, at most {gigabytes:.1f} GB")
     kept = [_entry(row, threads) for row in rows]
@@ -227,27 +234,41 @@ def _measured(
     return rows
 
 
-def _strided(case: Case, runs: Runs, seconds: float, threads: int) -> list[Row]:
-    """Our times for operands of other strides as multiples of those for dense ones."""
+def _strided(
+    case: Case, found: Mapping[str, Runs], seconds: float, threads: int
+) -> tuple[list[Row], list[Row]]:
+    """Our times for operands of other strides: beside those for dense ones, and beside torch's."""
+    runs = {(OURS, kind): run for kind, run in found[OURS].items()}
+    for who in PEERS_OF_ANY_STRIDES & found.keys():
+        runs |= {(who, kind): found[who][kind] for kind in (TRANSPOSED_OPERANDS, TRANSPOSED)}
     for run in runs.values():
         run()
-    contenders = {kind: Contender(run) for kind, run in runs.items()}
+    contenders = {f"{who}, {kind}": Contender(run) for (who, kind), run in runs.items()}
     timings, behind = timed_within(contenders, seconds, _clock(threads))
-    timings |= {kind: Timing(us, us, us) for kind, us in behind.items()}
-    rows: list[Row] = []
+    timings |= {name: Timing(us, us, us) for name, us in behind.items()}
+    of_dense: list[Row] = []
+    of_peers: list[Row] = []
     for kind, dense in DENSE_KINDS.items():
-        pair = {kind: timings[kind], dense: timings[dense]}
-        rows.append(Row(case.name, kind, pair, kind, dense, STRIDED_GOAL))
-        print(rows[-1], flush=True)
-    return rows
+        pair = {k: timings[f"{OURS}, {k}"] for k in (kind, dense)}
+        of_dense.append(Row(case.name, kind, pair, kind, dense, STRIDED_GOAL))
+        print(of_dense[-1], flush=True)
+        times = {who: timings[f"{who}, {kind}"] for who, k in runs if k == kind}
+        if len(times) > 1:
+            best = min(times.keys() - {OURS}, key=lambda who: times[who].median)
+            of_peers.append(Row(case.name, f"{kind}, beside torch", times, OURS, best, case.limit))
+            print(of_peers[-1], flush=True)
+    return of_dense, of_peers
 
 
-def _conclude(rows: Sequence[Row], strided: Sequence[Row], threads: int) -> None:
+def _conclude(
+    rows: Sequence[Row], strided: Sequence[Row], beside: Sequence[Row], threads: int
+) -> None:
     """Print and record the rows, their mean and the worst ones."""
     many = f"{threads} thread{'s' if threads > 1 else ''}"
-    for title, all_rows in (
-        (f"ours / best alternative, {many}", rows),
-        (f"operands of other strides / dense ones, {many}", strided),
+    for title, all_rows, goal_of_mean in (
+        (f"ours / best alternative, {many}", rows, GOAL),
+        (f"operands of other strides / dense ones, {many}", strided, None),
+        (f"operands of other strides, ours / torch, {many}", beside, GOAL),
     ):
         if not all_rows:
             continue
@@ -258,8 +279,8 @@ def _conclude(rows: Sequence[Row], strided: Sequence[Row], threads: int) -> None
         for row in worst[:WORST_ROWS]:
             print(row)
         goals = [Goal(f"{title}: rows beyond their limits", missed, "rows", 0)]
-        if all_rows is rows:
-            goals.append(Goal(f"{title}: geometric mean", mean, "times", GOAL))
+        if goal_of_mean is not None:
+            goals.append(Goal(f"{title}: geometric mean", mean, "times", goal_of_mean))
         kept = {
             row.name: {who: asdict(row.timings[who]) for who in (row.ours, row.best)}
             for row in all_rows

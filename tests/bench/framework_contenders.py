@@ -75,7 +75,7 @@ def contenders_of(problem: Problem, *, is_quick: bool) -> dict[str, Runs]:
     op = kc.op(**case.options)(case.make(kc, getattr(kc, case.dtype)))
     ours = torch.vmap(op, batch) if batch else op
     found: dict[str, Runs] = {
-        OURS: runs_in_torch(problem, ours) | ({} if case.is_long else strided_runs(problem, ours)),
+        OURS: runs_in_torch(problem, ours),
         TORCH: runs_in_torch(problem, case.by_torch),
         JAX: runs_in_jax(problem, case.by_jax),
     }
@@ -99,14 +99,15 @@ def runs_in_torch(problem: Problem, function: Callable[..., torch.Tensor]) -> Ru
     """``function`` of tensors that share the memory of the problem."""
     args = [_as_tensor(a) for a in problem.args]
     dense = torch.from_numpy(problem.cotangent)
-    return {
+    runs: Runs = {
         FORWARD: _forward(function, args),
         GRADIENT: _gradient(problem, function, dense),
         EXPANDED: _gradient(problem, function, dense.new_ones(()).expand(dense.shape)),
     }
+    return runs if problem.case.is_long else runs | _strided_runs(problem, function)
 
 
-def strided_runs(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:
+def _strided_runs(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:
     """``function`` of operands, or for a cotangent, whose columns are adjacent."""
     args = [_as_tensor(a) for a in problem.args]
     across = [_transposed(a) if isinstance(a, torch.Tensor) else a for a in args]

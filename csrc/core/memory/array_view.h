@@ -87,4 +87,7 @@ inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
 /// Copies `source` element by element, in row-major order, to contiguous memory.
 void copy_to_contiguous(void* target, const ArrayView& source);
 
+/// Copies `source` to `target`, of the same shape, whose elements are adjacent along its last axis.
+void copy_rows(const ArrayView& target, const ArrayView& source);
+
 }  // namespace kernelcore

@@ -17,6 +17,8 @@ constexpr int64_t kTile = 16;
 // in the second cache then (decision 144 in docs/decisions).
 constexpr int64_t kBlockColumns = 512;
 constexpr int64_t kRegisterBytes = 16;
+// Lines of a tile at multiples of this distance are in too few sets of the first cache.
+constexpr int64_t kFewSetsBytes = 1024;
 
 /// Copies elements of `kBytes` bytes; constant sizes need no call.
 template <size_t kBytes>
@@ -97,40 +99,49 @@ void transpose_square(std::byte* target, int64_t row_bytes, const std::byte* sou
 template <size_t kBytes>
 void transpose_tile(std::byte* target, int64_t row_bytes, const std::byte* source, int64_t stride) {
   constexpr int64_t kSide = kRegisterBytes / kBytes;
-  for (int64_t i = 0; i < kTile; i += kSide) {
+  auto transpose_at = [&](int64_t i, int64_t j) {
+    transpose_square<kBytes>(target + i * row_bytes + j * kBytes, row_bytes,
+                             source + i * kBytes + j * stride, stride);
+  };
+  // Either the lines that are read or those that are written are done with one after the other. The
+  // first cache need not hold them: in most arrays they are in few of its sets.
+  if (row_bytes % kFewSetsBytes == 0) {
+    for (int64_t i = 0; i < kTile; i += kSide) {
+      for (int64_t j = 0; j < kTile; j += kSide) transpose_at(i, j);
+    }
+  } else {
     for (int64_t j = 0; j < kTile; j += kSide) {
-      transpose_square<kBytes>(target + i * row_bytes + j * kBytes, row_bytes,
-                               source + i * kBytes + j * stride, stride);
+      for (int64_t i = 0; i < kTile; i += kSide) transpose_at(i, j);
     }
   }
 }
 
-/// Copies an array whose elements are adjacent along axis `narrow`, tile by tile, to memory where
-/// they are adjacent along the last one.
-void copy_tiles(std::byte* target, const std::byte* source, const ArrayView& view, int narrow) {
-  int last = view.ndim - 1;
-  int64_t item = view.item_bytes;
-  int64_t rows = view.shape[narrow];
-  int64_t columns = view.shape[last];
-  int64_t step = view.stride_bytes[last];
-  int64_t row_bytes = item;
-  for (int k = narrow + 1; k <= last; ++k) row_bytes *= view.shape[k];
-  bool has_squares = view.stride_bytes[narrow] == item && (item == 4 || item == 8);
+/// Copies elements that are adjacent along axis `narrow` of `source`, tile by tile, to memory where
+/// they are adjacent along the last one. Of the views only shapes and strides count.
+void copy_tiles(std::byte* to, const ArrayView& target, const std::byte* from,
+                const ArrayView& source, int narrow) {
+  int last = source.ndim - 1;
+  int64_t item = source.item_bytes;
+  int64_t rows = source.shape[narrow];
+  int64_t columns = source.shape[last];
+  int64_t step = source.stride_bytes[last];
+  int64_t row_bytes = target.stride_bytes[narrow];
+  bool has_squares = source.stride_bytes[narrow] == item && (item == 4 || item == 8);
   auto copy_tile = [&](int64_t i, int64_t j, int64_t height, int64_t width) {
-    std::byte* to = target + i * row_bytes + j * item;
-    const std::byte* from = source + i * view.stride_bytes[narrow] + j * step;
+    std::byte* tile = to + i * row_bytes + j * item;
+    const std::byte* read = from + i * source.stride_bytes[narrow] + j * step;
     if (!has_squares || height < kTile || width < kTile) {
       for (int64_t k = 0; k < height; ++k) {
-        copy_row(to + k * row_bytes, from + k * view.stride_bytes[narrow], width, step, item);
+        copy_row(tile + k * row_bytes, read + k * source.stride_bytes[narrow], width, step, item);
       }
       return;
     }
     // Hardware prefetchers do not follow so many rows. A prefetch past the end does no harm.
-    for (int64_t k = 0; k < kTile; ++k) __builtin_prefetch(from + k * step + kTile * item);
+    for (int64_t k = 0; k < kTile; ++k) __builtin_prefetch(read + k * step + kTile * item);
     if (item == 4) {
-      transpose_tile<4>(to, row_bytes, from, step);
+      transpose_tile<4>(tile, row_bytes, read, step);
     } else {
-      transpose_tile<8>(to, row_bytes, from, step);
+      transpose_tile<8>(tile, row_bytes, read, step);
     }
   };
   for (int64_t first = 0; first < columns; first += kBlockColumns) {
@@ -144,31 +155,41 @@ void copy_tiles(std::byte* target, const std::byte* source, const ArrayView& vie
 }
 
 /// Copies axis `axis` and those inside it but `narrow` and the last one, of which tiles are copied.
-void copy_axis(std::byte* target, const std::byte* source, const ArrayView& view, int axis,
-               int narrow) {
-  int last = view.ndim - 1;
+void copy_axis(std::byte* to, const ArrayView& target, const std::byte* from,
+               const ArrayView& source, int axis, int narrow) {
+  int last = source.ndim - 1;
   if (axis == last) {
-    if (narrow != last) return copy_tiles(target, source, view, narrow);
-    return copy_row(target, source, view.shape[last], view.stride_bytes[last], view.item_bytes);
+    if (narrow != last) return copy_tiles(to, target, from, source, narrow);
+    return copy_row(to, from, source.shape[last], source.stride_bytes[last], source.item_bytes);
   }
-  if (axis == narrow) return copy_axis(target, source, view, axis + 1, narrow);
-  int64_t step = view.item_bytes;
-  for (int k = axis + 1; k <= last; ++k) step *= view.shape[k];
-  for (int64_t i = 0; i < view.shape[axis]; ++i) {
-    copy_axis(target + i * step, source + i * view.stride_bytes[axis], view, axis + 1, narrow);
+  if (axis == narrow) return copy_axis(to, target, from, source, axis + 1, narrow);
+  for (int64_t i = 0; i < source.shape[axis]; ++i) {
+    copy_axis(to + i * target.stride_bytes[axis], target, from + i * source.stride_bytes[axis],
+              source, axis + 1, narrow);
   }
 }
 
 }  // namespace
 
-void copy_to_contiguous(void* target, const ArrayView& source) {
+void copy_rows(const ArrayView& target, const ArrayView& source) {
   if (source.numel() == 0) return;
-  if (source.is_contiguous()) {
-    std::memcpy(target, source.data, source.size_bytes());
+  if (source.ndim == 0) {
+    std::memcpy(target.data, source.data, source.size_bytes());
     return;
   }
-  copy_axis(static_cast<std::byte*>(target), static_cast<const std::byte*>(source.data), source, 0,
-            narrow_axis(source));
+  copy_axis(static_cast<std::byte*>(target.data), target,
+            static_cast<const std::byte*>(source.data), source, 0, narrow_axis(source));
+}
+
+void copy_to_contiguous(void* target, const ArrayView& source) {
+  if (source.is_contiguous()) {
+    if (source.numel() != 0) std::memcpy(target, source.data, source.size_bytes());
+    return;
+  }
+  ArrayView rows = source;
+  rows.data = target;
+  rows.set_contiguous();
+  copy_rows(rows, source);
 }
 
 }  // namespace kernelcore

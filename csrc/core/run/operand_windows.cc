@@ -100,7 +100,7 @@ void OperandWindows::run(KernelFn fn, const void* block, const Grid& grid, int64
   size_t size = aligned(sizeof(Memory)) + aligned(block_bytes) + kAlignment;
   for (const Operand& operand : operands_) {
     ArrayView part = part_of(operand.view, operand.layout.spec, ranges);
-    size += 2 * aligned(operand.size) + aligned(operand.layout.copied_part(part).size_bytes());
+    size += 2 * aligned(operand.size) + aligned(operand.layout.place(part, nullptr));
   }
   Memory* memory = take_memory(size);
   if (memory == nullptr) {
@@ -115,10 +115,10 @@ void OperandWindows::run(KernelFn fn, const void* block, const Grid& grid, int64
     next += aligned(whole_size);
     ArrayView part = part_of(view, layout.spec, ranges);
     ArrayView source = layout.copied_part(part);
-    copy_to_contiguous(next, source);
-    layout.place(part, next);
+    size_t part_size = layout.place(part, next);
+    copy_rows(layout.copied_part(part), source);
     write_array(block_copy + layout.slot.offset, around(part, view, layout.spec, ranges));
-    next += aligned(source.size_bytes()) + aligned(whole_size);
+    next += aligned(part_size) + aligned(whole_size);
   }
   fn(block_copy, &grid, begin, end);
   give_back(memory);

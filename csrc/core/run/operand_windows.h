@@ -29,7 +29,8 @@ class OperandWindows {
 
   /// Adds an operand with windows. What `layout` refers to has to outlive this.
   void add(const PackedLayout& layout, const ArrayView& view) {
-    operands_.push_back({layout, view, layout.copied_part(view).size_bytes()});
+    ArrayView copy = view;
+    operands_.push_back({layout, view, layout.place(copy, nullptr)});
   }
 
   bool is_empty() const { return operands_.empty(); }

@@ -30,8 +30,9 @@ struct PackedLayout {
   /// What of `view` a copy contains: no axis that is repeated, nor one with a single element.
   ArrayView copied_part(const ArrayView& view) const;
 
-  /// Gives `view` the memory `data`, which has `copied_part` without gaps, and packed strides.
-  void place(ArrayView& view, std::byte* data) const;
+  /// Gives `view` the memory `data` and the strides of a copy, whose rows are packed; the bytes
+  /// that the copy takes.
+  size_t place(ArrayView& view, std::byte* data) const;
 
   /// Gives axes of `view` that have one element packed strides; the others have them.
   void pack_single_elements(ArrayView& view) const;

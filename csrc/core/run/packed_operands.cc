@@ -44,29 +44,31 @@ double cost_of_copy(const PackedLayout& layout, const ArrayView& view) {
 /// A copy of an array in shares of its first axis.
 class CopyRun final : public ChunkedRun {
  public:
-  CopyRun(std::byte* target, const ArrayView& source, const Grid* grid, int64_t chunk)
+  CopyRun(const ArrayView& target, const ArrayView& source, const Grid* grid, int64_t chunk)
       : ChunkedRun(nullptr, nullptr, grid, source.shape[0], chunk),
         target_(target),
-        source_(source),
-        row_bytes_(static_cast<int64_t>(source.size_bytes()) / source.shape[0]) {}
+        source_(source) {}
 
  private:
   void run_chunks(Chunks chunks, int64_t) override {
     auto [begin, end] = points_of(chunks);
-    ArrayView part = source_;
-    part.data = static_cast<std::byte*>(source_.data) + begin * source_.stride_bytes[0];
-    part.shape[0] = end - begin;
-    copy_to_contiguous(target_ + begin * row_bytes_, part);
+    copy_rows(share_of(target_, begin, end), share_of(source_, begin, end));
   }
 
-  std::byte* target_;
+  static ArrayView share_of(const ArrayView& view, int64_t begin, int64_t end) {
+    ArrayView share = view;
+    share.data = static_cast<std::byte*>(view.data) + begin * view.stride_bytes[0];
+    share.shape[0] = end - begin;
+    return share;
+  }
+
+  const ArrayView& target_;
   const ArrayView& source_;
-  int64_t row_bytes_;
 };
 
-void copy_in_shares(std::byte* target, const ArrayView& source, Executor& executor) {
+void copy_in_shares(const ArrayView& target, const ArrayView& source, Executor& executor) {
   if (source.size_bytes() < kLeastCutBytes || executor.max_threads() == 1) {
-    copy_to_contiguous(target, source);
+    copy_rows(target, source);
     return;
   }
   Grid grid{};
@@ -141,11 +143,11 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
 /// Copies `view` to packed memory; false if memory is short.
 bool PackedOperands::copy(const PackedLayout& layout, ArrayView& view, Executor& executor) {
   ArrayView source = layout.copied_part(view);
-  copies_.emplace_back(new (std::nothrow) std::byte[source.size_bytes()]);
-  std::byte* target = copies_.back().get();
-  if (target == nullptr) return false;
-  copy_in_shares(target, source, executor);
-  layout.place(view, target);
+  size_t size = layout.place(view, nullptr);
+  copies_.emplace_back(new (std::nothrow) std::byte[size]);
+  view.data = copies_.back().get();
+  if (view.data == nullptr) return false;
+  copy_in_shares(layout.copied_part(view), source, executor);
   return true;
 }
 
