@@ -97,7 +97,12 @@ class _Loop:
         sums = {t.core: Var(t.rest.type, "sum") for t in terms}
         totals = {core: Var(v.type, "sum") for core, v in sums.items()}
         body = self._body(terms, sums)
-        kept = [i for i, (p, y) in enumerate(self._carried(body)) if p is not y]
+        changed = {term.slot for term in terms}
+        kept = [
+            i
+            for i, (param, result) in enumerate(zip(body.params[1:], body.yields, strict=False))
+            if i not in changed or param is not result
+        ]
         params = (body.params[0], *(body.params[1 + i] for i in kept), *sums.values())
         count = len(self.loop.outputs)
         yields = (*(body.yields[i] for i in kept), *body.yields[count:])
@@ -220,9 +225,6 @@ class _Loop:
         yields = [substitute(a, env) for a in self.body.yields]
         last = [results[core] for core in sums]
         return Region(self.body.params, tuple(builder.eqns), (*yields, *last))
-
-    def _carried(self, body: Region) -> list[tuple[Var, Atom]]:
-        return list(zip(self.body.params[1:], body.yields, strict=False))
 
     def _with_factors(self, builder: Builder, total: Var, term: _Term) -> Atom:
         """The sum of the terms, from that of their cores."""
