@@ -84,7 +84,8 @@ def _bodies(e: Explanation) -> Iterator[str]:
     if e.is_contracted:
         yield "a product and the sum that a loop adds it to are rounded once (fma)"
     if e.bodies.collapse_limit:
-        yield f"rows shorter than {e.bodies.collapse_limit} gangs are joined"
+        limit = e.bodies.collapse_limit
+        yield f"rows shorter than {'a gang' if limit == 1 else f'{limit} gangs'} are joined"
     if e.bodies.middle is not None:
         yield (
             "gangs in the middle of a row have code of their own: indices that wrap or stop at an "

@@ -26,6 +26,7 @@ from kernelcore.codegen.simd.gang_work import (
     GangWork,
     innermost_bodies,
     is_component_group,
+    is_dense,
     is_known_component,
     is_mostly_64_bit,
     moving_axes,
@@ -182,8 +183,11 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
     else:
         # Rows of a grid may be shorter than a gang; what is left of a single row matters little
         # (docs/decisions/290).
-        is_short = func.rank > 1 and collapse_limit < MANY_GANGS
-        needs_tail = is_short and can_mask(eqns, least_masked_bytes)
+        may_mask = func.rank > 1 and can_mask(eqns, least_masked_bytes)
+        if may_mask and collapse_limit == MANY_GANGS and _gathers_where_joined(func, eqns):
+            # Ends of rows that have a middle gain by it, or lose.
+            collapse_limit = 1 if gaining_middle(func) is None else MANY_GANGS
+        needs_tail = may_mask and collapse_limit < MANY_GANGS
     tail = gang if needs_tail and _has_quick_tail(func, eqns) else 0
     if has_one_order:
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
@@ -242,6 +246,14 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
     if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
         return 0
     return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
+
+
+def _gathers_where_joined(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether gangs that continue in the next row gather what others find side by side."""
+    joined, others = collapsed_strides(func), lane_strides(func)
+    together = row_major_accesses(func)
+    apart = (e for e in eqns if moving_axes(e, joined) and e not in together)
+    return any(is_dense(e, moving_axes(e, others), others) for e in apart)
 
 
 def joins_rows(func: Func) -> bool:
