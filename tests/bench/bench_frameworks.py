@@ -1,9 +1,10 @@
 """Operators that are written as kernels, beside what users of torch or JAX would call instead.
 
 Forward, and forward with the gradient: for a cotangent in memory, and for that of ``.sum()``, whose
-strides are zero. ``python -m tests.bench.bench_frameworks`` writes ``output/frameworks.json`` and
-its chart. ``... softmax --quick`` times the operators whose names hold the word, on one thread and
-beside torch and jax.jit only, in seconds.
+strides are zero. Transposed operands are timed beside dense ones, and beside torch.
+``python -m tests.bench.bench_frameworks`` writes ``output/frameworks.json`` and its chart.
+``... softmax --quick`` times the operators whose names hold the word, on one thread and beside
+torch and jax.jit only, in seconds.
 """
 
 from __future__ import annotations
@@ -28,12 +29,10 @@ from torch._inductor.config import cpp
 import kernelcore as kc
 from tests.bench import chart_frameworks
 from tests.bench.framework_contenders import (
-    COMPILED,
     EXPANDED,
     FORWARD,
     GRADIENT,
     OURS,
-    TORCH,
     TRANSPOSED,
     TRANSPOSED_OPERANDS,
     WARP,
@@ -53,8 +52,8 @@ from tests.helpers.environment import ROOT
 KINDS = (FORWARD, GRADIENT, EXPANDED)
 # What operands of other strides are compared with.
 DENSE_KINDS = {TRANSPOSED_OPERANDS: FORWARD, TRANSPOSED: GRADIENT, EXPANDED: GRADIENT}
-# Arrays of JAX and Warp's kernels take no other strides, or copy them when they are made.
-PEERS_OF_ANY_STRIDES = {TORCH, COMPILED}
+# Only torch has operands of such strides: JAX copies them when it makes its arrays.
+STRIDED_KINDS = (TRANSPOSED_OPERANDS, TRANSPOSED)
 THREADS = (1, 2)
 GOAL, STRIDED_GOAL = 0.8, 1.1
 WORST_ROWS = 10
@@ -124,11 +123,10 @@ def main() -> int:
         problem = problem_of(case)
         found = contenders_of(problem, is_quick=options.quick)
         if not options.strides:
-            rows += _measured(problem, found, seconds, threads)
+            rows += _measured(problem, found, KINDS, seconds, threads)
         if not case.is_long:
-            of_dense, of_peers = _strided(case, found, seconds, threads)
-            strided += of_dense
-            beside += of_peers
+            strided += _strided(case, found[OURS], seconds, threads)
+            beside += _measured(problem, found, STRIDED_KINDS, seconds, threads)
         print(f"        {case.name}: {time.perf_counter() - start:.1f} s", flush=True)
     _conclude(rows, strided, beside, threads)
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -203,7 +201,7 @@ def _clock(threads: int) -> Callable[[], float]:
 
 
 def _measured(
-    problem: Problem, found: Mapping[str, Runs], seconds: float, threads: int
+    problem: Problem, found: Mapping[str, Runs], kinds: Sequence[str], seconds: float, threads: int
 ) -> list[Row]:
     """The rows of an operator, whose results are compared first.
 
@@ -212,7 +210,7 @@ def _measured(
     """
     rows: list[Row] = []
     scales: list[float] = []
-    for kind in KINDS:
+    for kind in kinds:
         name = f"{problem.case.name}, {kind}"
         runs = {who: r[kind] for who, r in found.items() if kind in r}
         # The gradients for both cotangents are of one size.
@@ -234,30 +232,19 @@ def _measured(
     return rows
 
 
-def _strided(
-    case: Case, found: Mapping[str, Runs], seconds: float, threads: int
-) -> tuple[list[Row], list[Row]]:
-    """Our times for operands of other strides: beside those for dense ones, and beside torch's."""
-    runs = {(OURS, kind): run for kind, run in found[OURS].items()}
-    for who in PEERS_OF_ANY_STRIDES & found.keys():
-        runs |= {(who, kind): found[who][kind] for kind in (TRANSPOSED_OPERANDS, TRANSPOSED)}
+def _strided(case: Case, runs: Runs, seconds: float, threads: int) -> list[Row]:
+    """Our times for operands of other strides as multiples of those for dense ones."""
     for run in runs.values():
         run()
-    contenders = {f"{who}, {kind}": Contender(run) for (who, kind), run in runs.items()}
+    contenders = {kind: Contender(run) for kind, run in runs.items()}
     timings, behind = timed_within(contenders, seconds, _clock(threads))
-    timings |= {name: Timing(us, us, us) for name, us in behind.items()}
-    of_dense: list[Row] = []
-    of_peers: list[Row] = []
+    timings |= {kind: Timing(us, us, us) for kind, us in behind.items()}
+    rows: list[Row] = []
     for kind, dense in DENSE_KINDS.items():
-        pair = {k: timings[f"{OURS}, {k}"] for k in (kind, dense)}
-        of_dense.append(Row(case.name, kind, pair, kind, dense, STRIDED_GOAL))
-        print(of_dense[-1], flush=True)
-        times = {who: timings[f"{who}, {kind}"] for who, k in runs if k == kind}
-        if len(times) > 1:
-            best = min(times.keys() - {OURS}, key=lambda who: times[who].median)
-            of_peers.append(Row(case.name, f"{kind}, beside torch", times, OURS, best, case.limit))
-            print(of_peers[-1], flush=True)
-    return of_dense, of_peers
+        pair = {kind: timings[kind], dense: timings[dense]}
+        rows.append(Row(case.name, kind, pair, kind, dense, STRIDED_GOAL))
+        print(rows[-1], flush=True)
+    return rows
 
 
 def _conclude(
@@ -265,10 +252,10 @@ def _conclude(
 ) -> None:
     """Print and record the rows, their mean and the worst ones."""
     many = f"{threads} thread{'s' if threads > 1 else ''}"
-    for title, all_rows, goal_of_mean in (
-        (f"ours / best alternative, {many}", rows, GOAL),
-        (f"operands of other strides / dense ones, {many}", strided, None),
-        (f"operands of other strides, ours / torch, {many}", beside, GOAL),
+    for title, all_rows, goal_of_mean, suffix in (
+        (f"ours / best alternative, {many}", rows, GOAL, ""),
+        (f"operands of other strides / dense ones, {many}", strided, None, ""),
+        (f"operands of other strides, ours / torch, {many}", beside, GOAL, ", beside torch"),
     ):
         if not all_rows:
             continue
@@ -289,7 +276,7 @@ def _conclude(
             print(goal)
         # Drawn in one panel, a line per operator.
         for name, timings in kept.items():
-            record(f"{name}, {many}", timings)
+            record(f"{name}{suffix}, {many}", timings)
         record(title, {}, goals)
 
 

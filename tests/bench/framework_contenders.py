@@ -91,7 +91,7 @@ def contenders_of(problem: Problem, *, is_quick: bool) -> dict[str, Runs]:
 def compile_in_torch(case: Case) -> None:
     """Let Inductor's cache know what ``contenders_of`` compiles with torch."""
     runs = runs_in_torch(problem_of(case), torch.compile(case.by_torch))
-    for kind in (FORWARD, GRADIENT):
+    for kind in (FORWARD, GRADIENT, *([] if case.is_long else [TRANSPOSED_OPERANDS, TRANSPOSED])):
         runs[kind]()
 
 

@@ -181,6 +181,13 @@ OPERANDS: list[tuple[Any, list[torch.Tensor]]] = [
     (around, [random(300, 50, 12)]),
     (around, [random(20, 400, 12)]),
     (around, [random(1, 6000, 12)]),
+    # Copied rows of a multiple of 1024 bytes have a gap behind them.
+    (biased, [random(30, 256), random(256)]),
+    (biased, [random(300, 1024), random(1024)]),
+    (cubed, [random(3, 20, 512)]),
+    (cubed, [random(40, 9, 256)]),
+    (norms, [random(4, 256, 3)]),
+    (norms, [random(90, 1024, 3)]),
 ]
 
 

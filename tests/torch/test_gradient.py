@@ -223,3 +223,24 @@ def test_gradients_accumulate_in_tensors_and_parameters():
     for _ in range(2):
         op(x, 2.0).sum().backward()
     torch.testing.assert_close(x.grad, torch.full((3,), 8.0, dtype=F64))
+
+
+def test_loops_without_iterations_divide_by_nothing() -> None:
+    """Of a sum of no quotients, first and second derivatives are zero, though its divisor is."""
+
+    @kc.op(launch_dims=("z.shape[0]",), output_dims=("z.shape[0]",))
+    @kc.kernel
+    def square_and_quotients(
+        x: kc.array2d[kc.float64], z: kc.array[kc.float64], y: kc.array[kc.float64]
+    ):
+        i = kc.tid()
+        divisor, total = z[i], kc.float64(0.0)
+        for j in range(x.shape[1]):
+            total += kc.sin(x[i, j]) / divisor
+        y[i] = total + (divisor - 1.0) * (divisor - 1.0)
+
+    x, z = torch.zeros(2, 0, dtype=F64), torch.zeros(2, dtype=F64, requires_grad=True)
+    (first,) = grad(square_and_quotients(x, z).sum(), z, create_graph=True)
+    (second,) = grad(first.sum(), z)
+    assert torch.equal(first, torch.full_like(first, -2.0))
+    assert torch.equal(second, torch.full_like(second, 2.0))

@@ -11,14 +11,14 @@
 namespace kernelcore {
 namespace {
 
-// Elements of a tile along each axis of a transposed copy: its lines stay in the first cache.
+// Elements of a tile along each axis of a transposed copy: one or two cache lines of a row.
 constexpr int64_t kTile = 16;
 // Columns of the copy that are written before the next rows: what tiles prefetch for those is still
 // in the second cache then (decision 144 in docs/decisions).
 constexpr int64_t kBlockColumns = 512;
 constexpr int64_t kRegisterBytes = 16;
-// Lines of a tile at multiples of this distance are in too few sets of the first cache.
-constexpr int64_t kFewSetsBytes = 1024;
+// Lines at multiples of this distance are in one set of the first cache (decision 310).
+constexpr int64_t kOneSetBytes = 4096;
 
 /// Copies elements of `kBytes` bytes; constant sizes need no call.
 template <size_t kBytes>
@@ -103,9 +103,9 @@ void transpose_tile(std::byte* target, int64_t row_bytes, const std::byte* sourc
     transpose_square<kBytes>(target + i * row_bytes + j * kBytes, row_bytes,
                              source + i * kBytes + j * stride, stride);
   };
-  // Either the lines that are read or those that are written are done with one after the other. The
-  // first cache need not hold them: in most arrays they are in few of its sets.
-  if (row_bytes % kFewSetsBytes == 0) {
+  // Finish four lines that are read before the next four, or four that are written, whichever share
+  // a set of the cache.
+  if (row_bytes % kOneSetBytes == 0) {
     for (int64_t i = 0; i < kTile; i += kSide) {
       for (int64_t j = 0; j < kTile; j += kSide) transpose_at(i, j);
     }

@@ -100,7 +100,7 @@ void OperandWindows::run(KernelFn fn, const void* block, const Grid& grid, int64
   size_t size = aligned(sizeof(Memory)) + aligned(block_bytes) + kAlignment;
   for (const Operand& operand : operands_) {
     ArrayView part = part_of(operand.view, operand.layout.spec, ranges);
-    size += 2 * aligned(operand.size) + aligned(operand.layout.place(part, nullptr));
+    size += 2 * aligned(operand.size) + aligned(operand.layout.most_bytes(part));
   }
   Memory* memory = take_memory(size);
   if (memory == nullptr) {

@@ -29,8 +29,7 @@ class OperandWindows {
 
   /// Adds an operand with windows. What `layout` refers to has to outlive this.
   void add(const PackedLayout& layout, const ArrayView& view) {
-    ArrayView copy = view;
-    operands_.push_back({layout, view, layout.place(copy, nullptr)});
+    operands_.push_back({layout, view, layout.most_bytes(view)});
   }
 
   bool is_empty() const { return operands_.empty(); }
@@ -44,7 +43,7 @@ class OperandWindows {
   struct Operand {
     PackedLayout layout;
     ArrayView view;
-    // Bytes of a packed copy of the whole operand, and of the unused memory before and behind each
+    // Bytes of a copy of the whole operand at most, and of the unused memory before and behind each
     // window: by its shape and strides the operand reaches into it, and kernels run other code
     // where they see arrays reach into each other.
     size_t size;

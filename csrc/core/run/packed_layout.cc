@@ -5,15 +5,10 @@ namespace {
 
 // Rows of fewer elements are run together, where their memory is.
 constexpr int64_t kMinRowElements = 64;
-// Rows of copies that are as long begin an odd number of cache lines apart: the lines of a column
-// are then in all sets of a cache, not in a few.
-constexpr int64_t kMinSpreadBytes = 1024;
-constexpr int64_t kLineBytes = 64;
-
-/// The least odd number of lines that hold a row of `bytes`. It never falls as rows grow.
-int64_t spread(int64_t bytes) {
-  return ((bytes + kLineBytes - 1) / kLineBytes | 1) * kLineBytes;
-}
+// Rows of copies that would begin a multiple of this distance apart have a gap of a cache line: the
+// lines of a column are then in all sets of a cache, not in a few (decision 310).
+constexpr int64_t kCrowdedBytes = 1024;
+constexpr int64_t kGapBytes = 64;
 
 }  // namespace
 
@@ -54,13 +49,19 @@ ArrayView PackedLayout::copied_part(const ArrayView& view) const {
 size_t PackedLayout::place(ArrayView& view, std::byte* data) const {
   auto stride = view.item_bytes;
   for (int k = view.ndim - 1; k >= 0; --k) {
-    if (k + 1 == first_packed_axis() && stride >= kMinSpreadBytes) stride = spread(stride);
+    if (k + 1 == first_packed_axis() && stride % kCrowdedBytes == 0) stride += kGapBytes;
     if (is_repeated(view, k)) continue;
     view.stride_bytes[k] = stride;
     stride *= view.shape[k];
   }
   view.data = data;
   return static_cast<size_t>(stride);
+}
+
+size_t PackedLayout::most_bytes(const ArrayView& view) const {
+  ArrayView part = copied_part(view);
+  auto rows = part.numel() / std::max<int64_t>(view.shape[first_packed_axis()], 1);
+  return part.size_bytes() + static_cast<size_t>(rows * kGapBytes);
 }
 
 void PackedLayout::pack_single_elements(ArrayView& view) const {

@@ -30,9 +30,12 @@ struct PackedLayout {
   /// What of `view` a copy contains: no axis that is repeated, nor one with a single element.
   ArrayView copied_part(const ArrayView& view) const;
 
-  /// Gives `view` the memory `data` and the strides of a copy, whose rows are packed; the bytes
-  /// that the copy takes.
+  /// Gives `view` the memory `data` and the strides of a copy, whose rows are packed. Returns the
+  /// bytes that the copy takes.
   size_t place(ArrayView& view, std::byte* data) const;
+
+  /// The bytes that `view` has at most with the strides of a copy of it, or of a part of it.
+  size_t most_bytes(const ArrayView& view) const;
 
   /// Gives axes of `view` that have one element packed strides; the others have them.
   void pack_single_elements(ArrayView& view) const;

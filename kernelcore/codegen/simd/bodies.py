@@ -184,9 +184,8 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
         # Rows of a grid may be shorter than a gang; what is left of a single row matters little
         # (docs/decisions/290).
         may_mask = func.rank > 1 and can_mask(eqns, least_masked_bytes)
-        if may_mask and collapse_limit == MANY_GANGS and _gathers_where_joined(func, eqns):
-            # Ends of rows that have a middle gain by it, or lose.
-            collapse_limit = 1 if gaining_middle(func) is None else MANY_GANGS
+        if may_mask and collapse_limit == MANY_GANGS and _gains_apart(func, eqns):
+            collapse_limit = 1
         needs_tail = may_mask and collapse_limit < MANY_GANGS
     tail = gang if needs_tail and _has_quick_tail(func, eqns) else 0
     if has_one_order:
@@ -248,8 +247,14 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
     return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
 
 
-def _gathers_where_joined(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether gangs that continue in the next row gather what others find side by side."""
+def _gains_apart(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether rows with masked remainders are quicker than joined ones.
+
+    Joined gangs gather elements there that gangs within a row load together, as those of a bias.
+    """
+    # With code for the middle of rows, some kernels gain and some lose (docs/decisions/290).
+    if not _has_quick_tail(func, eqns) or gaining_middle(func) is not None:
+        return False
     joined, others = collapsed_strides(func), lane_strides(func)
     together = row_major_accesses(func)
     apart = (e for e in eqns if moving_axes(e, joined) and e not in together)

@@ -21,7 +21,7 @@ from kernelcore.builtins.logic import greater, where
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ANY_ORDER, Op, OpKind
-from kernelcore.ir.walk import bound_vars, replace_body, rewrite, substitute, used_atoms
+from kernelcore.ir.walk import bound_vars, replace_body, rewrite, used_atoms
 from kernelcore.language.types import Scalar, float32, float64
 from kernelcore.passes.access.collected_values import CollectedValues
 
@@ -40,17 +40,22 @@ class _Term:
 
     Attributes:
         slot: Which of the values that the loop carries the sum is.
-        link: The Eqn.
-        rest: The sum before it.
+        addition: The Eqn.
+        before: The sum before it.
         core: The term without its factors.
         factors: What makes the term of the core.
     """
 
     slot: int
-    link: Eqn
-    rest: Atom
+    addition: Eqn
+    before: Atom
     core: _Core
     factors: _Factors
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether a factor is more than a change of sign."""
+        return any(other is not None for _, other in self.factors)
 
 
 def factor_sums(func: Func) -> Func:
@@ -91,28 +96,25 @@ class _Loop:
 
     def factored(self) -> Region:
         """The loop, and what takes the factors into account behind it."""
-        terms = self._worth_it()
+        terms = self._gaining()
         if not terms:
             return Region((), (self.loop,), self.loop.outputs)
-        sums = {t.core: Var(t.rest.type, "sum") for t in terms}
+        sums = {t.core: Var(t.before.type, "sum") for t in terms}
         totals = {core: Var(v.type, "sum") for core, v in sums.items()}
         body = self._body(terms, sums)
-        changed = {term.slot for term in terms}
-        kept = [
-            i
-            for i, (param, result) in enumerate(zip(body.params[1:], body.yields, strict=False))
-            if i not in changed or param is not result
-        ]
-        params = (body.params[0], *(body.params[1 + i] for i in kept), *sums.values())
+        left_out = {term.slot for term in terms}
         count = len(self.loop.outputs)
+        kept = [i for i in range(count) if i not in left_out]
+        params = (body.params[0], *(body.params[1 + i] for i in kept), *sums.values())
         yields = (*(body.yields[i] for i in kept), *body.yields[count:])
-        zeros = [_zero_of(v) for v in sums.values()]
-        inputs = (*self.loop.inputs[:3], *(self.loop.inputs[3 + i] for i in kept), *zeros)
+        entries = self.loop.inputs[3:]
+        zeros = [_constant(v, 0.0) for v in sums.values()]
+        inputs = (*self.loop.inputs[:3], *(entries[i] for i in kept), *zeros)
         outputs = (*(self.loop.outputs[i] for i in kept), *totals.values())
         region = Region(params, body.eqns, yields)
         loop = replace(self.loop, inputs=inputs, outputs=outputs, regions=(region,))
         results: list[Atom] = [
-            v if i in kept else self.loop.inputs[3 + i] for i, v in enumerate(self.loop.outputs)
+            entries[i] if i in left_out else v for i, v in enumerate(self.loop.outputs)
         ]
         builder = Builder()
         builder.loc = self.loop.loc
@@ -122,35 +124,36 @@ class _Loop:
             results[term.slot] = builder.emit(_ADD, results[term.slot], value)
         return Region((), tuple(builder.eqns), tuple(results))
 
-    def _worth_it(self) -> list[_Term]:
-        """The terms whose factors are taken out: some need less so, or several are one."""
-        found = [term for slot in range(len(self.loop.outputs)) for term in self._terms(slot)]
-        count = Counter(term.core for term in found)
-        scaled = {t.core for t in found if any(other is not None for _, other in t.factors)}
-        return [t for t in found if t.core in scaled or count[t.core] > 1]
+    def _gaining(self) -> list[_Term]:
+        """The terms of sums that are replaced: as many sums or fewer, of simpler terms."""
+        slots = [self._terms(slot) for slot in range(len(self.loop.outputs))]
+        slots = [terms for terms in slots if len({t.core for t in terms}) == 1]
+        count = Counter(terms[0].core for terms in slots)
+        scaled = {t.core for terms in slots for t in terms if t.is_scaled}
+        return [t for terms in slots for t in terms if t.core in scaled or count[terms[0].core] > 1]
 
     def _terms(self, slot: int) -> list[_Term]:
-        """What iterations add to a sum, each time."""
+        """What each iteration adds to a sum; none if that cannot be told."""
         value, result = self.body.params[1 + slot], self.body.yields[slot]
-        if (
-            value.type not in _WIDE
-            or CollectedValues(self.body).operation(value, result) is not _ADD
-        ):
+        operation = CollectedValues(self.body).operation(value, result)
+        if value.type not in _WIDE or operation is not _ADD:
             return []
         found: list[_Term] = []
         while value is not result:
             eqn = self.users[value]
-            if eqn.op is _ADD:
-                (term,) = (a for a in eqn.inputs if a is not value)
-                core, factors = self._core(term)
-                if isinstance(core, tuple) or core in self.inside:
-                    found.append(_Term(slot, eqn, value, core, factors))
-            value = eqn.outputs[eqn.inputs.index(value) - 3 if eqn.regions else 0]
+            if eqn.op is not _ADD:
+                return []
+            (term,) = (a for a in eqn.inputs if a is not value)
+            core, factors = self._core(term)
+            if not isinstance(core, tuple) and core not in self.inside:
+                return []
+            found.append(_Term(slot, eqn, value, core, factors))
+            value = eqn.out
         return found
 
     def _core(self, term: Atom) -> tuple[_Core, _Factors]:
         """``term`` without its factors, and these."""
-        eqn = self.makers.get(term) if isinstance(term, Var) else None
+        eqn = self._maker(term)
         if eqn is None:
             return term, ()
         if eqn.op is _NEG:
@@ -165,83 +168,88 @@ class _Loop:
         if eqn.op is _MUL and a not in self.inside:
             core, factors = self._core(b)
             return core, (*factors, (_MUL, a))
-        return self._of_product(a, b) if eqn.op is _MUL else (term, ())
+        return self._of_product(term, a, b) if eqn.op is _MUL else (term, ())
 
-    def _of_product(self, a: Atom, b: Atom) -> tuple[_Core, _Factors]:
-        """The core of a product of what differs between iterations, and its factors.
+    def _of_product(self, term: Atom, a: Atom, b: Atom) -> tuple[_Core, _Factors]:
+        """The core and the factors of ``term``, a product of what differs between iterations.
 
-        A quotient is put in place of its numerator in one operand alone: two of them may be large
-        where the quotients are not.
+        Of two quotients with one divisor, one is put in place of its numerator. Without the other
+        one the product might be out of range where the term is not.
         """
         (a, is_negative), (b, is_other_negative) = self._unsigned(a), self._unsigned(b)
         signs = ((_NEG, None),) if is_negative != is_other_negative else ()
-        choices: list[tuple[Atom, Atom, _Factors]] = []
-        for one, other in ((a, b), (b, a)):
-            eqn = self.makers.get(one) if isinstance(one, Var) else None
-            if eqn is None or eqn.op is not _DIV:
-                continue
-            numerator, divisor = eqn.inputs
-            if numerator in self.inside and divisor not in self.inside:
-                place = 0 if self.uses[one] == 1 else len(choices)
-                choices.insert(place, (numerator, other, ((_DIV, divisor),)))
-        for one, other, factors in (*choices, (a, b, ())):
-            product = self.products.get(frozenset((one, other)))
-            if product is not None:
-                return product, (*factors, *signs)
-        # The quotient is computed anyway where anything else uses it: the first one may be alone.
-        one, other, factors = (*choices, (a, b, ()))[0]
-        return (one, other), (*factors, *signs)
+        one, other = self._maker(a), self._maker(b)
+        if one is None or other is None or (one.op, other.op) != (_DIV, _DIV):
+            return term, ()
+        divisor = one.inputs[1]
+        if divisor in self.inside or other.inputs[1] is not divisor:
+            return term, ()
+        for quotient, left in ((one, b), (other, a)):
+            numerator = quotient.inputs[0]
+            product = self.products.get(frozenset((numerator, left)))
+            if product is not None and numerator in self.inside:
+                return product, ((_DIV, divisor), *signs)
+        for quotient, left in ((one, b), (other, a)):
+            # What else uses the quotient needs it anyway.
+            if self.uses[quotient.out] == 1:
+                return (quotient.inputs[0], left), ((_DIV, divisor), *signs)
+        return term, ()
+
+    def _maker(self, atom: Atom) -> Eqn | None:
+        """The Eqn of the body that computes ``atom``."""
+        return self.makers.get(atom) if isinstance(atom, Var) else None
 
     def _unsigned(self, atom: Atom) -> tuple[Atom, bool]:
         """``atom`` before changes of its sign, and whether it has another one."""
         is_negative = False
-        while isinstance(atom, Var) and atom in self.makers and self.makers[atom].op is _NEG:
-            atom, is_negative = self.makers[atom].inputs[0], not is_negative
+        while (eqn := self._maker(atom)) is not None and eqn.op is _NEG:
+            atom, is_negative = eqn.inputs[0], not is_negative
         return atom, is_negative
 
     def _body(self, terms: Sequence[_Term], sums: Mapping[_Core, Var]) -> Region:
-        """The body without the Eqns of ``terms``, and with the ``sums`` as its last results."""
-        dropped = {term.link: term for term in terms}
+        """The body without the additions of ``terms``; its last results are the ``sums``."""
+        dropped = {term.addition: term for term in terms}
         known = {*self.body.params}
-        env: dict[Var, Atom] = {}
         builder = Builder()
-        waiting: list[_Term] = []
+        waiting: list[_Core] = []
         results: dict[_Core, Var] = {}
         for eqn in self.body.eqns:
             builder.loc = eqn.loc
             if eqn in dropped:
-                env[eqn.out] = substitute(dropped[eqn].rest, env)
-                waiting.append(dropped[eqn])
+                waiting.append(dropped[eqn].core)
             else:
-                inputs = tuple(substitute(a, env) for a in eqn.inputs)
-                builder.append(replace(eqn, inputs=inputs))
+                builder.append(eqn)
                 known.update(eqn.outputs)
-            for term in [t for t in waiting if isinstance(t.core, tuple) or t.core in known]:
-                waiting.remove(term)
-                if term.core in results:
+            for core in [c for c in waiting if isinstance(c, tuple) or c in known]:
+                waiting.remove(core)
+                if core in results:
                     continue
-                core = builder.emit(_MUL, *term.core) if isinstance(term.core, tuple) else term.core
-                results[term.core] = builder.emit(_ADD, sums[term.core], core)
-        yields = [substitute(a, env) for a in self.body.yields]
+                value = builder.emit(_MUL, *core) if isinstance(core, tuple) else core
+                results[core] = builder.emit(_ADD, sums[core], value)
         last = [results[core] for core in sums]
-        return Region(self.body.params, tuple(builder.eqns), (*yields, *last))
+        return Region(self.body.params, tuple(builder.eqns), (*self.body.yields, *last))
 
     def _with_factors(self, builder: Builder, total: Var, term: _Term) -> Atom:
         """The sum of the terms, from that of their cores."""
+        start, trips, step = self.loop.inputs[:3]
+        assert isinstance(start, Const)
+        assert isinstance(step, Const)
+        assert (start.value, step.value) == (0, 1)
         value: Atom = total
-        is_scaled = False
         for op, other in term.factors:
-            value = builder.emit(op, value) if other is None else builder.emit(op, value, other)
-            is_scaled |= other is not None
-        trips = self.loop.inputs[1]
-        if not is_scaled or (isinstance(trips, Const) and trips.value > 0):
-            return value
-        # Without iterations the factors count for nothing, and may be infinite.
-        assert isinstance(trips.type, Scalar)
-        runs = builder.emit(greater.op, trips, zero(trips.type))
-        return builder.emit(where.op, runs, value, _zero_of(total))
+            if other is None:
+                value = builder.emit(op, value)
+                continue
+            if not isinstance(trips, Const) or trips.value <= 0:
+                # Without iterations a factor counts for nothing: it may be infinite, or divide by
+                # zero, and so may its derivatives.
+                assert isinstance(trips.type, Scalar)
+                runs = builder.emit(greater.op, trips, zero(trips.type))
+                other = builder.emit(where.op, runs, other, _constant(total, 1.0))
+            value = builder.emit(op, value, other)
+        return value
 
 
-def _zero_of(var: Var) -> Const:
-    assert isinstance(var.type, Scalar)
-    return zero(var.type)
+def _constant(like: Var, value: float) -> Const:
+    assert isinstance(like.type, Scalar)
+    return Const(like.type, value)

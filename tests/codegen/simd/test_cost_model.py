@@ -13,7 +13,13 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, gathers_at_full_speed, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.bodies import NARROW_GANG, Bodies, choose_bodies, joins_rows
+from kernelcore.codegen.simd.bodies import (
+    MANY_GANGS,
+    NARROW_GANG,
+    Bodies,
+    choose_bodies,
+    joins_rows,
+)
 from kernelcore.codegen.simd.cost_model import (
     MAX_EQNS_OF_MANY_BODIES,
     best_gang,
@@ -303,6 +309,35 @@ def test_gangs_of_rows_that_are_not_joined_are_narrow(kernel: kc.Kernel, lanes: 
     for features in ("+avx", "+avx,+avx512f,+avx512bw"):
         assert choose_strategy(func, replace(host(), features=features)).gang == lanes
     assert choose_bodies(func, lanes, 1).tail_lanes == lanes
+
+
+@kc.kernel
+def sines(x: F32_2D, b: F32, y: F32_2D):
+    i, j = kc.tid()
+    y[i, j] = kc.sin(x[i, j] + b[j])
+
+
+@kc.kernel
+def sines_of_neighbours(x: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    y[i, j] = kc.sin(x[(i + 1) % x.shape[0], j] + x[i, (j + 1) % x.shape[1]])
+
+
+@kc.kernel
+def sines_of_vectors(x: kc.array2d[kc.vec3], b: F32, y: kc.array2d[kc.vec3]):
+    i, j = kc.tid()
+    for c in range(3):
+        y[i, j][c] = kc.sin(x[i, j][c] + b[j])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "limit", "tail"),
+    [(sines, 1, NARROW_GANG), (sines_of_neighbours, 2, 0), (sines_of_vectors, MANY_GANGS, 0)],
+)
+def test_rows_with_a_bias_are_not_joined(kernel: kc.Kernel, limit: int, tail: int) -> None:
+    """Unless ends of rows have other code, or none under a mask."""
+    bodies = choose_bodies(optimize(kernel.func), 32, 1)
+    assert (bodies.collapse_limit, bodies.tail_lanes) == (limit, tail)
 
 
 def test_code_under_masks_needs_masked_accesses() -> None:
