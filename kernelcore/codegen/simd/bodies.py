@@ -262,7 +262,7 @@ def _gains_apart(func: Func, eqns: Sequence[Eqn]) -> bool:
 
 
 def joins_rows(func: Func) -> bool:
-    """Whether gangs of ``func``, unless it is long, continue in the next row up to many gangs."""
+    """Whether gangs of ``func``, unless it is long, could continue in rows of many gangs."""
     return _collapse_limit(func, list(walk_eqns(func.body))) == MANY_GANGS
 
 
