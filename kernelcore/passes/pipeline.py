@@ -12,7 +12,6 @@ from kernelcore.passes.autodiff.gradient import expand_gradients
 from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.simplify.common_subexpressions import merge_equal
 from kernelcore.passes.simplify.dead_code import dce, without_checks
-from kernelcore.passes.simplify.factored_sums import factor_sums
 from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
 from kernelcore.passes.simplify.loop_fusion import fuse_searches
@@ -52,8 +51,8 @@ def _with_finite_checks(func: Func) -> Func:
 def tidy(func: Func) -> Func:
     """``func``, a derived kernel whose arrays share no memory, normalized, with less to compute."""
     merged = merge_equal(normalize(func))
-    changed = factor_sums(fuse_searches(merged))
-    return dce(merged if changed is merged else merge_equal(changed))
+    fused = fuse_searches(merged)
+    return dce(merged if fused is merged else merge_equal(fused))
 
 
 def optimize(func: Func) -> Func:
