@@ -91,8 +91,9 @@ def contenders_of(problem: Problem, *, is_quick: bool) -> dict[str, Runs]:
 def compile_in_torch(case: Case) -> None:
     """Let Inductor's cache know what ``contenders_of`` compiles with torch."""
     runs = runs_in_torch(problem_of(case), torch.compile(case.by_torch))
-    for kind in (FORWARD, GRADIENT, *([] if case.is_long else [TRANSPOSED_OPERANDS, TRANSPOSED])):
-        runs[kind]()
+    for kind, run in runs.items():
+        if kind != EXPANDED:
+            run()
 
 
 def runs_in_torch(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:

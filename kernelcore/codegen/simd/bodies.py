@@ -179,15 +179,17 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
     if has_many and tile_rows == 1 and not has_one_order:
         collapse_limit = _collapse_limit(func, eqns)
     if has_loops:
-        needs_tail = not suits_any_strides
+        has_tail = not suits_any_strides and _has_quick_tail(func, eqns)
     else:
         # Rows of a grid may be shorter than a gang; what is left of a single row matters little
         # (docs/decisions/290).
-        may_mask = func.rank > 1 and can_mask(eqns, least_masked_bytes)
+        may_mask = (
+            func.rank > 1 and can_mask(eqns, least_masked_bytes) and _has_quick_tail(func, eqns)
+        )
         if may_mask and collapse_limit == MANY_GANGS and _gains_apart(func, eqns):
             collapse_limit = 1
-        needs_tail = may_mask and collapse_limit < MANY_GANGS
-    tail = gang if needs_tail and _has_quick_tail(func, eqns) else 0
+        has_tail = may_mask and collapse_limit < MANY_GANGS
+    tail = gang if has_tail else 0
     if has_one_order:
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
         return Bodies(gang, tail)
@@ -253,7 +255,7 @@ def _gains_apart(func: Func, eqns: Sequence[Eqn]) -> bool:
     Joined gangs gather elements there that gangs within a row load together, as those of a bias.
     """
     # With code for the middle of rows, some kernels gain and some lose (docs/decisions/290).
-    if not _has_quick_tail(func, eqns) or gaining_middle(func) is not None:
+    if gaining_middle(func) is not None:
         return False
     joined, others = collapsed_strides(func), lane_strides(func)
     together = row_major_accesses(func)
