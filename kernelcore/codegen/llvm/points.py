@@ -126,6 +126,7 @@ def emit_points(
         is_packed,
         tail,
         bodies.tail_lanes,
+        bool(blocked),
         leaves_gangs,
         tiles,
         middle,

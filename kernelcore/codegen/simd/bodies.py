@@ -179,7 +179,9 @@ def _any_place(func: Func, gang: int, tile_rows: int, least_masked_bytes: int) -
     if has_many and tile_rows == 1 and not has_one_order:
         collapse_limit = _collapse_limit(func, eqns)
     if has_loops:
-        has_tail = not suits_any_strides and _has_quick_tail(func, eqns)
+        # Loops along rows are for packed arrays alone.
+        gains = not suits_any_strides or bool(blocked_loops(func, lane_strides(func)))
+        has_tail = gains and _has_quick_tail(func, eqns)
     else:
         # Rows of a grid may be shorter than a gang; what is left of a single row matters little
         # (docs/decisions/290).

@@ -45,7 +45,8 @@ class RowCode:
         tail: Emits the points of packed arrays that are no whole gang, in place of ``general``;
             None without such code.
         tail_lanes: How many of them are a gang, under a mask where there are several.
-        leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
+        tail_takes_one: Whether it takes a single point, too, not ``general``.
+        leaves_gangs: Whether the tail takes whole gangs, too, not ``packed``, as i1.
         tiles: Take whole gangs of several rows together, where each is possible.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
         strips: Take whole gangs together, where that pays; None without such code.
@@ -57,6 +58,7 @@ class RowCode:
     is_packed: str = "false"
     tail: Body | None = None
     tail_lanes: int = 0
+    tail_takes_one: bool = False
     leaves_gangs: str = "false"
     tiles: Sequence[Tile] = ()
     middle: Middle | None = None
@@ -213,8 +215,11 @@ def _emit_remainder(
     tail, general, done = e.label("tail"), e.label("general"), e.label("remainder_done")
     # A gang adds up as a tree: which points share a gang must not depend on where chunks begin. A
     # single point has the same sum either way.
-    several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
-    e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
+    takes = code.is_packed
+    if not code.tail_takes_one:
+        several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
+        takes = e.op(f"and i1 {several}, {takes}")
+    e.branch(takes, tail, general)
     bodies = ((tail, code.tail_lanes, code.tail), (general, code.general_lanes, code.general))
     for label, lanes, body in bodies:
         e.start_block(label)

@@ -62,7 +62,7 @@ def with_activation(x: kc.array2d[float], y: kc.array[float]):
     ("kernel", "lanes"),
     [
         (normalise, 1),
-        (loss, 0),
+        (loss, 16),
         (with_other_loop, 16),
         (with_much_else, 16),
         (with_activation, 16),

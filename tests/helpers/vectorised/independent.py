@@ -187,7 +187,7 @@ CASES = [
                     *(rows(n), (max(n, width),), (5, width)),
                     *((n, width), (n, width), (n, width)),
                 ],
-                ANY_STRIDES | LOOP | BLOCKS | INDEPENDENT,
+                ANY_STRIDES | TAIL | LOOP | BLOCKS | INDEPENDENT,
                 LOOPS,
                 ((6,),),
                 variant=width,
@@ -205,7 +205,7 @@ CASES = [
     Case(
         planes,
         lambda n: [rows(5), (5, 3, 41), (4,), (n, 3, 41)],
-        ANY_STRIDES | LOOP | BLOCKS | INDEPENDENT,
+        ANY_STRIDES | TAIL | LOOP | BLOCKS | INDEPENDENT,
         LOOPS,
         ((7,),),
     ),
