@@ -170,7 +170,7 @@ fuzz-cache: $(VENV)/.built
 
 # Launches from several threads, interrupts and the registry; under ThreadSanitizer: tsan.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences accumulate/own_elements launch_descriptor \
-	loader/registry memory/aliasing memory/copy run/chunked_run run/cpu_limit run/interrupt run/launch run/operand_windows \
+	loader/registry memory/aliasing memory/copy run/chunk_size run/chunked_run run/cpu_limit run/interrupt run/launch run/operand_windows \
 	run/packed_layout run/pool run/sharing
 tsan: STRESS_FLAGS = -g -fsanitize=thread
 tsan stress:

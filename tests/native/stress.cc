@@ -19,6 +19,7 @@
 #include "core/run/launch.h"
 #include "core/run/operand_windows.h"
 #include "core/run/pool.h"
+#include "core/run/sharing.h"
 
 namespace {
 
@@ -209,6 +210,36 @@ void check_sharing() {
   }
 }
 
+/// Runs on one thread and on two are compared, and later ones have what took less, for a time.
+void check_trials() {
+  LaunchDescriptor descriptor = described("count", count, 0, {});
+  int64_t extent = 1000;
+  Launch launch = make_launch(descriptor, {&extent, 1});
+  auto expect = [&](int64_t threads) {
+    if (threads_that_paid(descriptor, launch, 2) != threads) fail("a trial tells wrong threads");
+  };
+  auto shared_and_alone = [&](int64_t shared_ns, int64_t alone_ns) {
+    compare_threads(descriptor, launch, {2, 2, false, shared_ns, shared_ns});
+    expect(1);
+    compare_threads(descriptor, launch, {2, 1, true, alone_ns, alone_ns});
+  };
+  expect(0);
+  compare_threads(descriptor, launch, {2, 2, true, 1000, 1000});
+  expect(0);  // A first run tells nothing.
+  shared_and_alone(1000, 2000);
+  int runs = 0;
+  while (threads_that_paid(descriptor, launch, 2) == 2) ++runs;
+  if (runs < 100) fail("trials are made too often");
+  compare_threads(descriptor, launch, {2, 2, false, 1000, 1000});
+  expect(0);  // That run woke threads.
+  shared_and_alone(1000, 1050);
+  expect(1);
+  if (threads_that_paid(descriptor, launch, 3) != 0) fail("a trial tells of other threads");
+  extent = 2000;
+  launch = make_launch(descriptor, {&extent, 1});
+  expect(0);
+}
+
 /// Chunks of this kernel interrupt their run, on whichever thread they are.
 void stop(const void*, const Grid*, int64_t, int64_t) {
   interrupt_run();
@@ -263,6 +294,7 @@ void check_forks() {
 }  // namespace
 
 int main() {
+  check_trials();
   set_eager_sharing(true);
   Pool::instance().set_num_threads(4);
   check_sharing();

@@ -1,14 +1,12 @@
 #include "core/run/launch.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "core/accumulate/accumulated_copy.h"
 #include "core/accumulate/accumulating_run.h"
-#include "core/accumulate/own_elements.h"
 #include "core/error.h"
 #include "core/memory/argument_block.h"
 #include "core/memory/array_view.h"
+#include "core/run/chunk_size.h"
 #include "core/run/float_mode.h"
 #include "core/run/sharing.h"
 #include "core/run/stopwatch.h"
@@ -16,72 +14,18 @@
 namespace kernelcore {
 namespace {
 
-constexpr int64_t kMinChunkPoints = 64;
-constexpr int64_t kMaxChunkPoints = 16384;
-// For accumulated windows, where the head of a chunk costs more than its other points.
-constexpr int64_t kMaxWindowChunkPoints = 65536;
-constexpr int64_t kTargetChunks = 64;
-// From this many additions per point on, a chunk of few points takes long enough
-// (docs/decisions/288).
-constexpr int64_t kManyAdditions = 1024;
-// Row tiling runs up to this many rows of a chunk together. Shorter rows hold no whole gang; larger
-// chunks would leave threads idle at the end.
-constexpr int64_t kTileRows = 8;
-constexpr int64_t kMinRowPoints = 64;
-constexpr int64_t kMaxGrowth = 4;
-// Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
-constexpr int64_t kGatheredRows = 64;
-constexpr int64_t kMinGatheredChunks = 4;
-// Chunks grow until they pay for their copies, but a run keeps at least this many: points may do
-// more than add, and many threads may share them (docs/decisions/301).
-constexpr int64_t kMinCopyingChunks = 16;
-// Where each index on the first axis has elements of its own, chunks of whole ones need no copies.
-constexpr int64_t kLeastSlices = 16;
 // A thread of several claims at most this many chunks at once: later ones may take longer than the
 // first, which was timed. Where calls of the kernel make panels for their rows, it claims more, and
 // not fewer than these rows, which take about as long as panels (docs/decisions/283).
 constexpr int64_t kMostAtOnce = 4;
+// Every call of a kernel with panels copies them: a thread takes this much of its share at once.
+constexpr int64_t kShortShareNs = 1'000'000;
 constexpr int64_t kPanelRows = 32;
-// Runs of few rows that take at most as long are one chunk: threads would save little.
-constexpr int64_t kShortNs = 2'000'000;
-// Tiles that take longer are cut, as nothing interrupts a chunk.
-constexpr int64_t kLongestTileNs = 500'000'000;
-
 // A run of few points is shared where these take long, a chunk of a multiple of these points for
 // each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
 // ones. To know, one of so many runs is timed.
 constexpr int64_t kFewChunkPoints = 16;
 constexpr uint32_t kRunsPerTimed = 64;
-
-constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
-// Depends only on the kernel and its grid: results must not change with the number of threads.
-int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t least,
-                     int64_t most) {
-  int64_t even = (launch.total + kTargetChunks - 1) / kTargetChunks;
-  int64_t chunk = std::clamp(rounded_up(even, 64), least, most);
-  if (descriptor.grid_rank < 2) return chunk;
-  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t tile = kTileRows * row;
-  bool pays = row >= kMinRowPoints && tile <= kMaxGrowth * chunk;
-  return pays ? rounded_up(chunk, tile) : chunk;
-}
-
-/// `chunk`, enlarged to the rows whose additions pay for the copies of a chunk, or until it needs
-/// none.
-int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
-  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t most = launch.total / kMinGatheredChunks / row * row;
-  int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
-  int64_t count = launch.grid.dims[0];
-  bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
-    return what.axis >= 0 && what.low == 0 && what.high == 0;
-  });
-  if (is_apart && count >= kLeastSlices) found = rounded_up(found, launch.total / count);
-  return found;
-}
 
 int64_t timed(ChunkedRun& chunked) {
   return nanoseconds_of([&] { chunked.claim_one(); });
@@ -130,24 +74,6 @@ void run_few(const LaunchDescriptor& descriptor, const void* block, const Launch
   note_few(descriptor, nanoseconds * threads, launch.total);
 }
 
-/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels for
-/// few. What a point took in an earlier run tells whether a chunk would be too long: nothing
-/// interrupts it, nor is it shared.
-int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
-  const int64_t* dims = launch.grid.dims + descriptor.grid_rank - 2;
-  if (dims[0] < descriptor.panel_rows) return chunk;
-  int64_t point_ps = std::atomic_ref(descriptor.point_ps).load(std::memory_order_relaxed);
-  // Rows that fill no tile are one chunk where these are too short to share.
-  int64_t tile = std::min(kTileRows, dims[0]) * dims[1];
-  if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
-  bool is_short = point_ps > 0 && point_ps < kShortNs * 1000 / launch.total;
-  if (dims[0] < kTileRows && !is_short) return chunk;
-  // Two tiles, or twice the rows that pay for panels.
-  int64_t few_rows = 2 * std::max<int64_t>(descriptor.panel_rows, kTileRows);
-  bool has_few_rows = launch.total <= few_rows * dims[1];
-  return is_short && has_few_rows ? launch.total : rounded_up(chunk, tile);
-}
-
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                  Executor& executor) {
   int64_t chunk = points_of_chunk(descriptor, launch);
@@ -159,110 +85,94 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
       choose_sharing(descriptor, launch, chunked, executor.max_threads(), executor);
   // Copies for one chunk stay in the cache.
   int64_t most = launch.windows == nullptr ? chunked.chunks() : 1;
-  if (threads == 1) {
+  auto run_alone = [&] {
     // Runs are interrupted between calls of the kernel.
     int64_t pieces = left_ns / kLongNs + 1;
     chunked.claim_rest(std::min(most, (chunked.chunks() + pieces - 1) / pieces));
+  };
+  if (threads == 1) {
+    run_alone();
     return note_time(descriptor, launch, chunked);
   }
   int64_t least = 1;
   if (has_panels) {
     int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
-    least = std::min((rows + chunk - 1) / chunk, most);
+    int64_t short_chunks = kShortShareNs * chunked.chunks() / std::max(left_ns, int64_t{1});
+    least = std::clamp((rows + chunk - 1) / chunk, std::min(short_chunks, most), most);
   } else {
     least = std::clamp<int64_t>((descriptor.points_at_once + chunk - 1) / chunk, 1, most);
     most = std::min(most, std::max(least, kMostAtOnce));
   }
-  chunked.share_evenly(threads, least, most);
-  executor.run(chunked);
+  // A first run has other costs, too.
+  bool is_first = chunked.point_ps() > 0;
+  int64_t paid = threads_that_paid(descriptor, launch, threads);
+  int64_t ns = nanoseconds_of([&] {
+    if (paid == 1) return run_alone();
+    chunked.share_evenly(threads, least, most);
+    executor.run(chunked);
+  });
   note_time(descriptor, launch, chunked);
+  compare_threads(descriptor, launch,
+                  {threads, paid == 1 ? 1 : threads, paid > 0 || is_first, ns, left_ns});
 }
+
+/// How many threads share a run, and whether an earlier run, or a trial of this one, tells.
+struct PayingThreads {
+  int64_t count;
+  bool is_told;
+};
 
 /// The number of threads, up to `threads`, that is fastest: logging additions or making them with
 /// atomic instructions may cost more than a thread saves. The sums are the same.
-int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
+PayingThreads threads_that_pay(const LaunchDescriptor& descriptor, const Launch& launch,
+                               AccumulatingRun& chunked, int64_t threads) {
   constexpr int64_t kTrialChunks = 8;
-  if (!chunked.has_detours(threads) || is_sharing_eager()) return threads;
+  int64_t paid = threads_that_paid(descriptor, launch, threads);
+  if (paid == 1 || !chunked.share(threads)) return {1, false};
+  if (paid > 1) return {paid, true};
+  if (!chunked.has_detours(threads) || is_sharing_eager()) return {threads, false};
   int64_t few = chunked.has_detours(chunked.sequences()) ? 1 : chunked.sequences();
-  if (chunked.chunks() < kTrialChunks) return few;
-  AccumulatingRun::Cost shared = chunked.try_shared();
+  if (chunked.chunks() < kTrialChunks) return {few, false};
+  // The first chunk of a run tells what a point takes without detours.
   int64_t few_ns = timed(chunked) / few;
+  AccumulatingRun::Cost shared = chunked.try_shared();
   int64_t each_ns = (shared.concurrent_ns + shared.ordered_ns) / threads;
   int64_t ordered_ns = shared.ordered_ns / chunked.sequences();
-  return std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
-}
-
-/// The points of the smallest chunk that adds to arrays: the time that its copies take is little.
-int64_t least_accumulating(const LaunchDescriptor& descriptor) {
-  int64_t additions = 0;
-  for (const Accumulated& what : descriptor.accumulated) additions += what.weight;
-  return additions < kManyAdditions ? kInlinePoints : kMinChunkPoints;
-}
-
-/// The points of a chunk that adds to arrays, if chunks divide no elements.
-int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& launch) {
-  bool has_window = std::ranges::any_of(descriptor.accumulated,
-                                        [](const Accumulated& what) { return what.axis >= 0; });
-  int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
-  int64_t chunk = chunk_points(descriptor, launch, least_accumulating(descriptor), most);
-  bool gathers = std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered);
-  return gathers ? gathered_points(descriptor, launch, chunk) : chunk;
-}
-
-/// `chunk`, enlarged until each chunk adds to a tile of the elements that chunks divide.
-int64_t dividing_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
-                        int64_t chunk) {
-  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  for (const Accumulated& what : descriptor.accumulated) {
-    int64_t tiles = divided_rows(descriptor, what, block, launch) / kTileRows;
-    if (tiles == 0) continue;
-    chunk = std::max(chunk, rounded_up((launch.total + tiles - 1) / tiles, row));
-  }
-  return chunk;
-}
-
-/// `chunk`, enlarged until its additions pay for the copies of whole arrays that it adds to.
-int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
-                       int64_t chunk) {
-  int64_t found = chunk;
-  size_t bytes = 0;
-  for (const Accumulated& what : descriptor.accumulated) {
-    const ParameterSlot& slot = descriptor.slots[what.parameter];
-    if (what.axis >= 0 || traits_of(slot.dtype).kind != ScalarKind::kFloat) continue;
-    int64_t elements = read_array(static_cast<const std::byte*>(block), slot).numel();
-    std::optional<size_t> end = end_of_copy(what, slot.dtype, elements, chunk, bytes);
-    if (!end) continue;
-    bytes = *end;
-    found =
-        std::max(found, kAdditionsPerCopiedElement * elements / std::max(what.weight, int64_t{1}));
-  }
-  return std::max(chunk, std::min(found, launch.total / kMinCopyingChunks) / chunk * chunk);
+  int64_t found = std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
+  note_paying(descriptor, launch, threads, found);
+  return {found, true};
 }
 
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
-  int64_t chunk = copying_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
-  chunk = dividing_points(descriptor, block, launch, chunk);
-  AccumulatingRun chunked(descriptor, block, launch, chunk);
+  AccumulatingRun chunked(descriptor, block, launch, points_with_copies(descriptor, block, launch));
   int64_t most = chunked.is_alone() ? 1 : executor.max_threads();
   int64_t threads = choose_sharing(descriptor, launch, chunked, most, executor).threads;
-  int64_t helpful = threads > 1 && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
-  if (helpful > 1) {
-    chunked.open(helpful);
-    executor.run(chunked);
-  } else {
+  auto run_alone = [&] {
     chunked.claim_all();
+    chunked.finish();
+  };
+  if (threads == 1) {
+    run_alone();
+    return note_time(descriptor, launch, chunked);
   }
+  // A first run has other costs, too.
+  bool is_first = chunked.point_ps() > 0;
+  PayingThreads paying{};
+  int64_t ns = nanoseconds_of([&] {
+    paying = threads_that_pay(descriptor, launch, chunked, threads);
+    if (paying.count == 1) return run_alone();
+    chunked.open(paying.count);
+    executor.run(chunked);
+    chunked.finish();
+  });
   note_time(descriptor, launch, chunked);
-  chunked.finish();
+  int64_t alone_ns = chunked.point_ps() * launch.total / 1000;
+  compare_threads(descriptor, launch,
+                  {threads, paying.count, paying.is_told || is_first, ns, alone_ns});
 }
 
 }  // namespace
-
-int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch) {
-  if (!descriptor.accumulated.empty()) return accumulating_points(descriptor, launch);
-  return chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
-}
 
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims) {
   auto fail = [&](const std::string& expected, const std::string& found,

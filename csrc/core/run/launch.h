@@ -158,10 +158,6 @@ struct Launch {
   const OperandWindows* windows = nullptr;
 };
 
-/// The points of each chunk but the last one, in a kernel without panels whose chunks divide no
-/// elements.
-int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch);
-
 /// Checks `dims` against `descriptor`; throws an argument Error.
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims);
 

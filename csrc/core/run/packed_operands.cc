@@ -6,6 +6,7 @@
 
 #include "core/accumulate/own_elements.h"
 #include "core/memory/array_view.h"
+#include "core/run/chunk_size.h"
 
 namespace kernelcore {
 namespace {

@@ -10,6 +10,11 @@ namespace {
 // executor is asked again.
 constexpr int64_t kMostOfExpected = 2;
 
+// A trial takes as long as the rest of a short run (docs/decisions/311).
+constexpr int64_t kRunsPerTrial = 100;
+// Runs up to this long are tried on one thread, too.
+constexpr int64_t kShortRunNs = 5'000'000;
+
 std::atomic<bool> g_is_eager{false};
 
 /// What a run takes on one thread, as the last one of as many points tells; 0 if that had others.
@@ -18,6 +23,14 @@ int64_t expected_ns(const LaunchDescriptor& descriptor, const Launch& launch) {
   if (points.load(std::memory_order_relaxed) != launch.total) return 0;
   std::atomic_ref point_ps(descriptor.point_ps);
   return point_ps.load(std::memory_order_relaxed) * launch.total / 1000;
+}
+
+/// Whether the last trial was of as many points and threads.
+bool was_tried(const LaunchDescriptor& descriptor, const Launch& launch, int64_t threads) {
+  std::atomic_ref points(descriptor.trial_points);
+  std::atomic_ref shared(descriptor.trial_threads);
+  return points.load(std::memory_order_relaxed) == launch.total &&
+         shared.load(std::memory_order_relaxed) == threads;
 }
 
 }  // namespace
@@ -54,6 +67,48 @@ Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch,
   if (left_ns > kLongNs) expect_interrupts();
   bool is_as_expected = whole_ns > 0 && left_ns <= kMostOfExpected * whole_ns;
   return {is_as_expected ? 1 : shared(left_ns, others), left_ns};
+}
+
+int64_t threads_that_paid(const LaunchDescriptor& descriptor, const Launch& launch,
+                          int64_t threads) {
+  if (is_sharing_eager() || !was_tried(descriptor, launch, threads)) return 0;
+  std::atomic_ref runs(descriptor.trial_runs);
+  if (runs.fetch_sub(1, std::memory_order_relaxed) <= 0) return 0;
+  return std::atomic_ref(descriptor.trial_found).load(std::memory_order_relaxed);
+}
+
+void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64_t threads,
+                 int64_t found) {
+  auto keep = [](int64_t& field, int64_t value) {
+    std::atomic_ref(field).store(value, std::memory_order_relaxed);
+  };
+  keep(descriptor.trial_points, launch.total);
+  keep(descriptor.trial_threads, threads);
+  keep(descriptor.trial_found, found);
+  keep(descriptor.trial_runs, kRunsPerTrial);
+  keep(descriptor.trial_shared_ns, 0);
+}
+
+void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
+                     const SharedRun& run) {
+  std::atomic_ref last(descriptor.trial_shared_ns);
+  if (run.used == 1) {
+    int64_t shared_ns = last.exchange(0, std::memory_order_relaxed);
+    if (shared_ns == 0 || shared_ns * 10 >= run.ns * 9) return;
+    note_paying(descriptor, launch, run.threads, run.threads);
+    // A run on one thread takes up to as many times as long as there are threads.
+    std::atomic_ref(descriptor.trial_runs)
+        .store(kRunsPerTrial * run.threads, std::memory_order_relaxed);
+    return;
+  }
+  bool gains = run.ns > kShortRunNs && run.ns * 10 < run.alone_ns * 9;
+  if (run.is_told || gains || is_sharing_eager()) return;
+  // Where one thread has done the last runs, this one woke the others.
+  std::atomic_ref runs(descriptor.trial_runs);
+  bool was_alone = runs.load(std::memory_order_relaxed) == -1;
+  if (was_alone && was_tried(descriptor, launch, run.threads)) return;
+  note_paying(descriptor, launch, run.threads, 1);
+  last.store(run.ns, std::memory_order_relaxed);
 }
 
 void note_time(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& run) {

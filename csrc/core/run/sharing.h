@@ -27,6 +27,29 @@ struct Sharing {
 Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch, ChunkedRun& run,
                        int64_t most, Executor& executor);
 
+/// How many of `threads` threads paid in the last run of as many points that measured it; 0 where
+/// that is unknown, or so long ago that it is to be measured again.
+int64_t threads_that_paid(const LaunchDescriptor& descriptor, const Launch& launch,
+                          int64_t threads);
+
+/// Keeps for later runs that `found` of `threads` threads paid.
+void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64_t threads,
+                 int64_t found);
+
+/// A run that `threads` threads could share.
+struct SharedRun {
+  int64_t threads;
+  int64_t used;      // how many did
+  bool is_told;      // an earlier run told how many, or this one had more to do than later ones
+  int64_t ns;        // what it took
+  int64_t alone_ns;  // what one thread would take, as far as the first chunk tells
+};
+
+/// Compares `run` with the last one. If several threads gain little, or that is soon known, the
+/// next run of as many points has one thread, and later ones have what took less.
+void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
+                     const SharedRun& run);
+
 /// Keeps for later runs what the first chunks of `run` took on this thread.
 void note_time(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& run);
 
