@@ -86,10 +86,12 @@ class LaneAxis:
 
     Attributes:
         axis: Its number.
+        most_points: How many points the last axis may have for that; 0 for any number.
         is_taken: Whether the explained launch is one of those.
     """
 
     axis: int
+    most_points: int
     is_taken: bool
 
 
@@ -238,7 +240,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     is_contracted = func is not rows_as_elements(planned)
     carried = carried_form(func)
     gathering, other = choose_detours(func)
-    is_along_other = other is not None and shape is not None and shape[other.axis] > shape[-1]
+    is_along_other = other is not None and shape is not None and other.is_taken(shape)
     if carried is not None:
         func = carried.func
     elif other is not None and is_along_other:
@@ -270,7 +272,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         launch_axes(chosen.func, flat, shape),
         measured,
         func,
-        None if other is None else LaneAxis(other.axis, is_along_other),
+        None if other is None else LaneAxis(other.axis, other.most_points, is_along_other),
         gathering and _gathered_arrays(gathering),
         is_contracted,
         0 if short is None else short.strategy.gang,

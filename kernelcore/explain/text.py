@@ -30,7 +30,10 @@ def _head(e: Explanation) -> list[str]:
     lines.append(f"  {_strategy(e)}: {e.why}")
     if e.lane_axis is not None:
         lanes = "lanes lie along it" + (", as reported here" if e.lane_axis.is_taken else "")
-        lines.append(f"  where launch axis {e.lane_axis.axis} is longer than the last one, {lanes}")
+        most = e.lane_axis.most_points
+        limit = f" and that has at most {most} points" if most else ""
+        longer = f"where launch axis {e.lane_axis.axis} is longer than the last one{limit}"
+        lines.append(f"  {longer}, {lanes}")
     if e.gathered is not None:
         least = e.gathered.least_trips
         when = f" where loops have {least} iterations or more" if least else ""

@@ -39,7 +39,11 @@ def along_other_axis(found: OtherAxis, strategy: VectorStrategy) -> Alternative:
     """Lanes along another axis, for launches that are longer on that than on the last one."""
 
     def is_taken(e: Emitter, dims: Sequence[str]) -> str:
-        return e.op(f"icmp sgt i64 {dims[found.axis]}, {dims[-1]}")
+        is_longer = e.op(f"icmp sgt i64 {dims[found.axis]}, {dims[-1]}")
+        if not found.most_points:
+            return is_longer
+        has_few = e.op(f"icmp sle i64 {dims[-1]}, {found.most_points}")
+        return e.op(f"and i1 {is_longer}, {has_few}")
 
     return Alternative("@kc.other_axis", found.func, strategy, found.axes, is_taken)
 

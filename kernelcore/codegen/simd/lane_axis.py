@@ -10,9 +10,10 @@ Along axis 0 they share these, and all ``i`` use the same rows for one ``k`` aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
 from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_WIDE_VALUES, obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import innermost_bodies, is_dense, moving_axes
@@ -29,6 +30,9 @@ _SHARED, _ADJACENT, _APART = 1, 2, 4
 _PER_ADDITION = 2
 # Another axis has to save this part of the costs.
 _LEAST_SAVED = 0.2
+# Where rows are transposed once for many rows of the grid, gangs along the last axis lose only with
+# at most so many points there.
+_FEW_POINTS = 4
 # What happens in the order of threads.
 _ORDERED = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ASSERT}
 
@@ -40,15 +44,22 @@ class OtherAxis:
     Attributes:
         axis: The launch axis.
         func: The kernel; ``axis`` is the last one of its launch axes, behind the others.
+        most_points: Launches with more points along the last axis keep that; 0 for no limit.
     """
 
     axis: int
     func: Func
+    most_points: int = 0
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The launch axes in the order in which ``func`` has them."""
         return _ordered(self.func.rank, self.axis)
+
+    def is_taken(self, shape: Sequence[int]) -> bool:
+        """Whether launches over a grid of that shape have their lanes along ``axis``."""
+        is_short = not self.most_points or shape[-1] <= self.most_points
+        return is_short and shape[self.axis] > shape[-1]
 
 
 def other_axis(func: Func) -> OtherAxis | None:
@@ -61,7 +72,10 @@ def other_axis(func: Func) -> OtherAxis | None:
         return None
     found = other_axes(func)
     best = min(found, key=lambda other: _cost(other.func), default=None)
-    return best if best is not None and suits_lanes_better(best.func, func) else None
+    if best is None or not suits_lanes_better(best.func, func):
+        return None
+    has_panels = any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values())
+    return replace(best, most_points=_FEW_POINTS) if has_panels else best
 
 
 def suits_lanes_better(func: Func, other: Func) -> bool:

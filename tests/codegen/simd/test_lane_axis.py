@@ -88,6 +88,35 @@ def test_lanes_stay_along_the_last_axis(kernel: kc.Kernel) -> None:
     assert other_axis(optimize(kernel.func)) is None
 
 
+@kc.kernel
+def weighted(x: F32_2D, mean: F32_2D, scale: F32_2D, y: F32_2D):
+    i, k = kc.tid()
+    total = 0.0
+    for b in range(x.shape[1]):
+        total += (x[i, b] - mean[k, b]) * scale[k, b]
+    y[i, k] = total
+
+
+def test_rows_that_are_transposed_once_leave_lanes_along_the_last_axis() -> None:
+    """Unless that has few points."""
+    found = other_axis(optimize(weighted.func))
+    assert found is not None
+    taken = [shape for shape in ((4, 4), (5, 4), (100, 5), (100, 4)) if found.is_taken(shape)]
+    assert taken == [(5, 4), (100, 4)]
+    assert "axis 0 is longer than the last one and that has at most 4" in str(kc.explain(weighted))
+
+
+@pytest.mark.parametrize("columns", [4, 5])
+def test_few_and_more_columns_have_the_same_bits(columns: int) -> None:
+    x, mean, scale = data((40, 21), (columns, 21), (columns, 21))
+    y, of_four = np.zeros((40, columns), np.float32), np.zeros((40, 4), np.float32)
+    kc.launch(weighted, (40, columns), [x, mean, scale], [y])
+    kc.launch(weighted, (40, 4), [x, mean[:4], scale[:4]], [of_four])
+    assert (y[:, :4] == of_four).all()
+    expected = np.einsum("ikb,kb->ik", x[:, None].astype(float) - mean, scale)
+    np.testing.assert_allclose(y, expected, 1e-4, 1e-4)
+
+
 def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
