@@ -126,7 +126,6 @@ def emit_points(
         is_packed,
         tail,
         bodies.tail_lanes,
-        bool(blocked),
         leaves_gangs,
         tiles,
         middle,

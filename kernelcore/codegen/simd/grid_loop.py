@@ -45,8 +45,7 @@ class RowCode:
         tail: Emits the points of packed arrays that are no whole gang, in place of ``general``;
             None without such code.
         tail_lanes: How many of them are a gang, under a mask where there are several.
-        tail_takes_one: Whether it takes a single point, too, not ``general``.
-        leaves_gangs: Whether the tail takes whole gangs, too, not ``packed``, as i1.
+        leaves_gangs: Whether it takes whole gangs, too, not ``packed``, as i1.
         tiles: Take whole gangs of several rows together, where each is possible.
         middle: Takes whole gangs but those at the ends of a row; None without such code.
         strips: Take whole gangs together, where that pays; None without such code.
@@ -58,7 +57,6 @@ class RowCode:
     is_packed: str = "false"
     tail: Body | None = None
     tail_lanes: int = 0
-    tail_takes_one: bool = False
     leaves_gangs: str = "false"
     tiles: Sequence[Tile] = ()
     middle: Middle | None = None
@@ -211,15 +209,8 @@ def _emit_remainder(
         with e.gangs_of(code.general_lanes):
             emit_masked_gangs(e, outer, bounds, code.general)
         return
-    first, last = bounds
     tail, general, done = e.label("tail"), e.label("general"), e.label("remainder_done")
-    # A gang adds up as a tree: which points share a gang must not depend on where chunks begin. A
-    # single point has the same sum either way.
-    takes = code.is_packed
-    if not code.tail_takes_one:
-        several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
-        takes = e.op(f"and i1 {several}, {takes}")
-    e.branch(takes, tail, general)
+    e.branch(code.is_packed, tail, general)
     bodies = ((tail, code.tail_lanes, code.tail), (general, code.general_lanes, code.general))
     for label, lanes, body in bodies:
         e.start_block(label)
