@@ -13,7 +13,7 @@ from kernelcore.builtins import arithmetic
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.logic import less_equal
 from kernelcore.codegen.analysis.component_groups import whole_elements
-from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides, stride_of
+from kernelcore.codegen.analysis.uniformity import Strides, row_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import IF, REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import (
@@ -27,7 +27,7 @@ from kernelcore.ir.walk import (
     walk_eqns,
 )
 from kernelcore.language.types import ArrayType, boolean, int32
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
 
 # A tile is one more body. Kernels of more equations take LLVM long enough without it.
@@ -87,10 +87,11 @@ def is_idempotent(func: Func) -> bool:
     Stores are outside of loops, and no loaded value decides an address, a branch or a trip count:
     the second run may load what the first one stored, under another name of the array too.
     """
-    strides, outside = lane_strides(func), frozenset(func.body.eqns)
+    outside = frozenset(func.body.eqns)
+    known = launch_values(func, with_indices=True, with_threads=True)
 
     def is_known(atoms: Sequence[Atom]) -> bool:
-        return all(stride_of(strides, a) is not None for a in atoms)
+        return are_known(atoms, known)
 
     def is_harmless(eqn: Eqn) -> bool:
         match eqn.op.kind:

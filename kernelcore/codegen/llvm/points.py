@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kernelcore.base.dataclass import replace
@@ -16,6 +17,7 @@ from kernelcore.codegen.analysis.kept_rows import KeptRows
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses, first_in_rows
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
+from kernelcore.codegen.analysis.row_tiling import is_idempotent
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
     lane_strides,
@@ -114,7 +116,7 @@ def emit_points(
             forms = gangs.is_possible, in_parts, gangs.may_be_short
             with e.gangs_of(gangs.lanes):
                 tiles.append(tile_of(e, func, rows, packed_arrays, *forms))
-    middle = None if bodies.middle is None else _middle(e, bodies.middle, packed_arrays)
+    middle = None if bodies.middle is None else _middle(e, func, bodies.middle, packed_arrays)
     strips = None if bodies.walks is None else _strips(e, func, bodies.walks, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
@@ -199,17 +201,17 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
     return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
 
 
-def _middle(e: Emitter, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
-    """Gangs of the middle of rows, for packed arrays."""
+def _middle(e: Emitter, func: Func, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:
+    """Gangs of the middle of rows of ``func``, for packed arrays."""
 
     def holds(condition: Region) -> str:
         e.bind_all(packed)
         e.region(condition)
         return e.value_at(condition.yields[0], 1)
 
-    border = -(-max(found.reach, 1) // e.gang)
     body = _gang_of(e, found.func, packed)
-    return Middle(body, lambda: holds(found.first), lambda: holds(found.last), border)
+    begins, ends = (partial(holds, condition) for condition in (found.first, found.last))
+    return Middle(body, begins, ends, max(found.reach, 1), is_idempotent(func))
 
 
 def _strips(e: Emitter, func: Func, walks: ColumnWalks, packed: Mapping[Var, ArrayValue]) -> Strips:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from kernelcore.base.dataclass import dataclass
 from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.simd.gang_loop import Body, emit_gangs, emit_masked_gangs, minimum
+from kernelcore.codegen.simd.gang_loop import (
+    Body,
+    emit_gangs,
+    emit_masked_gangs,
+    emit_overlapping_gangs,
+    minimum,
+)
 from kernelcore.codegen.simd.strip_loop import Strips, emit_strips
 from kernelcore.codegen.simd.tile_loop import Tile, emit_tile
 
@@ -24,13 +30,16 @@ class Middle:
         body: Emits it.
         begins: Emits whether the middle may begin with ``e.point``, as i1.
         ends: Emits whether the middle may end with it.
-        border: How many whole gangs are before the middle, and how many behind it.
+        reach: How many points at least are before the middle, and how many behind it.
+        overlaps: Whether the last gang of a row may begin with points that have run, which then
+            store nothing.
     """
 
     body: Body
     begins: Callable[[], str]
     ends: Callable[[], str]
-    border: int
+    reach: int
+    overlaps: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,11 @@ def _emit_row(
         return
     up = e.op(f"add nuw nsw i64 {first}, {e.gang - 1}")
     whole = [e.op(f"and i64 {x}, {-e.gang}") for x in (up, last)]
+    if code.middle is not None and code.middle.overlaps:
+        room = e.op(f"sub i64 {last}, {whole[0]}")
+        whole[1] = e.op(
+            f"select i1 {e.op(f'icmp sge i64 {room}, {e.gang}')}, i64 {last}, i64 {whole[1]}"
+        )
     has_gangs = e.op(f"and i1 {code.is_packed}, {e.op(f'icmp slt i64 {whole[0]}, {whole[1]}')}")
     if code.leaves_gangs != "false":
         has_gangs = e.op(f"and i1 {has_gangs}, {e.op(f'xor i1 {code.leaves_gangs}, true')}")
@@ -149,9 +163,8 @@ def _emit_with_middle(
     begins, is before ``last``, so that only the last run ends there.
     """
     first, last = bounds
-    margin = middle.border * e.gang
-    low = e.op(f"add nuw nsw i64 {first}, {margin}")
-    high = e.op(f"sub nsw i64 {last}, {margin}")
+    low = e.op(f"add nuw nsw i64 {first}, {-(-middle.reach // e.gang) * e.gang}")
+    high = e.op(f"and i64 {e.op(f'sub nsw i64 {last}, {middle.reach}')}, {-e.gang}")
     before, try_low, try_high, border = (e.block, *map(e.label, ("begins", "ends", "border")))
     e.branch(e.op(f"icmp slt i64 {low}, {high}"), try_low, border)
     e.start_block(try_low)
@@ -164,7 +177,11 @@ def _emit_with_middle(
     e.jump_into(border)
     run_first = e.phi("i64", (first, before), (first, first_block), (first, block))
     run_last = e.phi("i64", (last, before), (last, first_block), (end_of_border, block))
-    emit_gangs(e, outer, run_first, run_last, body)
+    if middle.overlaps:
+        limit = e.op(f"sub i64 {last}, {e.gang}")
+        emit_overlapping_gangs(e, outer, (run_first, run_last), limit, body)
+    else:
+        emit_gangs(e, outer, run_first, run_last, body)
     e.branch(e.op(f"icmp eq i64 {run_last}, {last}"), done, inside)
     e.start_block(inside)
     emit_gangs(e, outer, low, high, middle.body)

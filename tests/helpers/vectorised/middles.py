@@ -13,6 +13,7 @@ from tests.helpers.vectorised.case import (
     F32,
     F32_2D,
     GANGS,
+    IDEMPOTENT,
     LOOP,
     MIDDLE,
     TILE,
@@ -94,17 +95,17 @@ def chosen_at(m: int, n: int) -> list[Any]:
     return [(m, n), n // 2, (m, n)]
 
 
-AROUND = ANY_STRIDES | TILE | LOOP | MIDDLE
+AROUND = ANY_STRIDES | TILE | IDEMPOTENT | LOOP | MIDDLE
 
 CASES = [
-    Case(wrapped, same, ANY_STRIDES | TILE | MIDDLE, GANGS, ROWS_2D),
-    Case(limited, same, TILE | MIDDLE, GANGS, ROWS_2D),
+    Case(wrapped, same, ANY_STRIDES | TILE | IDEMPOTENT | MIDDLE, GANGS, ROWS_2D),
+    Case(limited, same, TILE | IDEMPOTENT | MIDDLE, GANGS, ROWS_2D),
     Case(chosen, chosen_at, TILE | MIDDLE, GANGS, ROWS_2D),
     Case(around, lambda m, n: [(m, n), (3, 3), (m, n)], AROUND, GANGS, ROWS_2D),
     Case(
         of_halves,
         lambda m, n: [(m, n), (n // 2 + 1,), (m, n)],
-        ANY_STRIDES | TILE | MIDDLE,
+        ANY_STRIDES | TILE | IDEMPOTENT | MIDDLE,
         GANGS,
         ROWS_2D,
     ),
