@@ -26,6 +26,9 @@ constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
+// Of a run of more points there are at least as many chunks, for threads to share.
+constexpr int64_t kMostUnshared = 262'144;
+constexpr int64_t kMinGatheredChunks = 4;
 // Chunks grow until they pay for their copies, but a run keeps at least this many: points may do
 // more than add, and many threads may share them (docs/decisions/301).
 constexpr int64_t kMinCopyingChunks = 16;
@@ -51,7 +54,8 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
 /// none.
 int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t found = std::max(chunk, std::min(kGatheredRows * row, launch.total));
+  int64_t most = std::max(launch.total / kMinGatheredChunks, kMostUnshared) / row * row;
+  int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
   int64_t count = launch.grid.dims[0];
   bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
     return what.axis >= 0 && what.low == 0 && what.high == 0;
