@@ -82,13 +82,15 @@ struct LaunchDescriptor {
   // chunk took, in picoseconds.
   mutable int64_t timed_points = 0;
   mutable int64_t point_ps = 0;
-  // Of the last run that measured whether several threads pay for what they add, kept likewise: how
-  // many points and threads it had, how many threads paid, how many more runs take its word, and
-  // what it took on all threads, if one thread is still to show that it takes less.
+  // Of the last trial whether several threads pay, kept likewise: how many points and threads the
+  // run had, how many threads paid, how many more runs take its word, how many do in all (below
+  // zero if one thread paid), and what the run took on several threads, if one thread is still to
+  // show that it takes less.
   mutable int64_t trial_points = 0;
   mutable int64_t trial_threads = 0;
   mutable int64_t trial_found = 0;
   mutable int64_t trial_runs = 0;
+  mutable int64_t trial_span = 0;
   mutable int64_t trial_shared_ns = 0;
 
   /// Throws an internal Error unless every field lies in the block and in range.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 namespace kernelcore {
 namespace {
@@ -10,8 +11,10 @@ namespace {
 // executor is asked again.
 constexpr int64_t kMostOfExpected = 2;
 
-// A trial takes as long as the rest of a short run (docs/decisions/311).
-constexpr int64_t kRunsPerTrial = 100;
+// A trial takes as long as the rest of a short run, but another program may have spoilt it: it is
+// repeated after so many runs, after twice as many if it finds the same (docs/decisions/311).
+constexpr int64_t kFewestRunsPerTrial = 8;
+constexpr int64_t kMostRunsPerTrial = 128;
 // Runs up to this long are tried on one thread, too.
 constexpr int64_t kShortRunNs = 5'000'000;
 
@@ -31,6 +34,25 @@ bool was_tried(const LaunchDescriptor& descriptor, const Launch& launch, int64_t
   std::atomic_ref shared(descriptor.trial_threads);
   return points.load(std::memory_order_relaxed) == launch.total &&
          shared.load(std::memory_order_relaxed) == threads;
+}
+
+struct Trial {
+  int64_t threads;
+  int64_t found;
+  int64_t runs;
+  int64_t shared_ns;
+};
+
+void keep_trial(const LaunchDescriptor& descriptor, const Launch& launch, const Trial& trial) {
+  auto keep = [](int64_t& field, int64_t value) {
+    std::atomic_ref(field).store(value, std::memory_order_relaxed);
+  };
+  if (!was_tried(descriptor, launch, trial.threads)) keep(descriptor.trial_span, 0);
+  keep(descriptor.trial_points, launch.total);
+  keep(descriptor.trial_threads, trial.threads);
+  keep(descriptor.trial_found, trial.found);
+  keep(descriptor.trial_runs, trial.runs);
+  keep(descriptor.trial_shared_ns, trial.shared_ns);
 }
 
 }  // namespace
@@ -79,27 +101,23 @@ int64_t threads_that_paid(const LaunchDescriptor& descriptor, const Launch& laun
 
 void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64_t threads,
                  int64_t found) {
-  auto keep = [](int64_t& field, int64_t value) {
-    std::atomic_ref(field).store(value, std::memory_order_relaxed);
-  };
-  keep(descriptor.trial_points, launch.total);
-  keep(descriptor.trial_threads, threads);
-  keep(descriptor.trial_found, found);
-  keep(descriptor.trial_runs, kRunsPerTrial);
-  keep(descriptor.trial_shared_ns, 0);
+  std::atomic_ref last(descriptor.trial_span);
+  int64_t span = was_tried(descriptor, launch, threads) ? last.load(std::memory_order_relaxed) : 0;
+  bool is_same = found > 1 ? span > 0 : span < 0;
+  int64_t runs = is_same ? std::min(2 * std::abs(span), kMostRunsPerTrial) : kFewestRunsPerTrial;
+  // A run on one thread takes up to as many times as long as there are threads.
+  keep_trial(descriptor, launch, {threads, found, runs * found, 0});
+  last.store(found > 1 ? runs : -runs, std::memory_order_relaxed);
 }
 
 void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
                      const SharedRun& run) {
-  std::atomic_ref last(descriptor.trial_shared_ns);
   if (run.used == 1) {
+    std::atomic_ref last(descriptor.trial_shared_ns);
     int64_t shared_ns = last.exchange(0, std::memory_order_relaxed);
-    if (shared_ns == 0 || shared_ns * 10 >= run.ns * 9) return;
-    note_paying(descriptor, launch, run.threads, run.threads);
-    // A run on one thread takes up to as many times as long as there are threads.
-    std::atomic_ref(descriptor.trial_runs)
-        .store(kRunsPerTrial * run.threads, std::memory_order_relaxed);
-    return;
+    if (shared_ns == 0) return;
+    bool gains = shared_ns * 10 < run.ns * 9;
+    return note_paying(descriptor, launch, run.threads, gains ? run.threads : 1);
   }
   bool gains = run.ns > kShortRunNs && run.ns * 10 < run.alone_ns * 9;
   if (run.is_told || gains || is_sharing_eager()) return;
@@ -107,8 +125,7 @@ void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
   std::atomic_ref runs(descriptor.trial_runs);
   bool was_alone = runs.load(std::memory_order_relaxed) == -1;
   if (was_alone && was_tried(descriptor, launch, run.threads)) return;
-  note_paying(descriptor, launch, run.threads, 1);
-  last.store(run.ns, std::memory_order_relaxed);
+  keep_trial(descriptor, launch, {run.threads, 1, 1, run.ns});
 }
 
 void note_time(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& run) {
