@@ -83,9 +83,9 @@ struct LaunchDescriptor {
   mutable int64_t timed_points = 0;
   mutable int64_t point_ps = 0;
   // Of the last trial whether several threads pay, kept likewise: how many points and threads the
-  // run had, how many threads paid, how many more runs take its word, how many do in all (below
-  // zero if one thread paid), and what the run took on several threads, if one thread is still to
-  // show that it takes less.
+  // run had, how many threads paid, how many more runs are told so (0 and less: the runs that were
+  // told nothing), how many are in all (below zero if one thread paid), and what the run took on
+  // several threads, if one thread is still to show that it takes less.
   mutable int64_t trial_points = 0;
   mutable int64_t trial_threads = 0;
   mutable int64_t trial_found = 0;

@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,6 @@
 #include "core/run/launch.h"
 #include "core/run/operand_windows.h"
 #include "core/run/pool.h"
-#include "core/run/sharing.h"
 
 namespace {
 
@@ -211,38 +210,51 @@ void check_sharing() {
   }
 }
 
-/// Runs on one thread and on two are compared, and later ones have what took less, for a time.
-void check_trials() {
-  LaunchDescriptor descriptor = described("count", count, 0, {});
-  int64_t extent = 1000;
-  Launch launch = make_launch(descriptor, {&extent, 1});
-  auto expect = [&](int64_t threads) {
-    if (threads_that_paid(descriptor, launch, 2) != threads) fail("a trial tells wrong threads");
-  };
-  auto shared_and_alone = [&](int64_t shared_ns, int64_t alone_ns) {
-    compare_threads(descriptor, launch, {2, 2, false, shared_ns, shared_ns});
-    expect(1);
-    compare_threads(descriptor, launch, {2, 1, true, alone_ns, alone_ns});
-  };
-  expect(0);
-  compare_threads(descriptor, launch, {2, 2, true, 1000, 1000});
-  expect(0);  // A first run tells nothing.
-  int last_runs = 0;
-  for (int trial = 0; trial < 3; ++trial) {
-    shared_and_alone(1000, 2000);
-    int runs = 0;
-    while (threads_that_paid(descriptor, launch, 2) == 2) ++runs;
-    if (runs < std::max(2 * last_runs, 16)) fail("trials that find the same are made too often");
-    last_runs = runs;
-    compare_threads(descriptor, launch, {2, 2, false, 1000, 1000});
-    expect(0);  // That run woke threads.
+std::atomic<int64_t> g_chunk_us{0};
+
+void sleeps(const void*, const Grid*, int64_t, int64_t) {
+  std::this_thread::sleep_for(std::chrono::microseconds(g_chunk_us));
+}
+
+/// Two threads that take `us` to start.
+class SlowThreads final : public Executor {
+ public:
+  int64_t max_threads() const override { return 2; }
+  bool pays_to_start(int64_t) override { return true; }
+  void run(ChunkedRun& run) override {
+    ++runs;
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+    std::thread helper([&] { run.help(1); });
+    run.claim_all();
+    helper.join();
   }
-  shared_and_alone(1000, 1050);
-  expect(1);
-  if (threads_that_paid(descriptor, launch, 3) != 0) fail("a trial tells of other threads");
-  extent = 2000;
-  launch = make_launch(descriptor, {&extent, 1});
-  expect(0);
+
+  int64_t us = 0;
+  int64_t runs = 0;
+};
+
+/// Launches of as many points have one thread or several, whichever took less.
+void check_trials() {
+  LaunchDescriptor descriptor = described("sleeps", sleeps, 0, {});
+  SlowThreads executor;
+  auto shared_of = [&](int launches, int64_t points) {
+    int64_t before = executor.runs;
+    for (int k = 0; k < launches; ++k) {
+      Launch launch = make_launch(descriptor, {&points, 1});
+      run(descriptor, nullptr, launch, executor);
+    }
+    return executor.runs - before;
+  };
+  // Sixteen chunks take much less than the start of threads.
+  g_chunk_us = 20;
+  executor.us = 20'000;
+  shared_of(13, 1000);
+  if (shared_of(8, 1000) > 2) fail("launches are shared that take longer so");
+  g_chunk_us = 2'000;
+  if (shared_of(1, 1000) != 1) fail("a launch that takes longer than the last is not shared");
+  executor.us = 0;
+  shared_of(13, 2000);
+  if (shared_of(12, 2000) < 10) fail("launches are not shared that take less so");
 }
 
 /// Chunks of this kernel interrupt their run, on whichever thread they are.

@@ -1,6 +1,7 @@
 #include "core/run/launch.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/accumulate/accumulating_run.h"
 #include "core/error.h"
@@ -18,14 +19,26 @@ namespace {
 // first, which was timed. Where calls of the kernel make panels for their rows, it claims more, and
 // not fewer than these rows, which take about as long as panels (docs/decisions/283).
 constexpr int64_t kMostAtOnce = 4;
-// Every call of a kernel with panels copies them: a thread takes this much of its share at once.
-constexpr int64_t kShortShareNs = 1'000'000;
 constexpr int64_t kPanelRows = 32;
+// Panels are claimed with as much of a share as took so long in the last run, all at once.
+constexpr int64_t kShortShareNs = 1'000'000;
 // A run of few points is shared where these take long, a chunk of a multiple of these points for
 // each thread: of gangs with more lanes, smaller chunks would be parts, which take as long as whole
 // ones. To know, one of so many runs is timed.
 constexpr int64_t kFewChunkPoints = 16;
 constexpr uint32_t kRunsPerTimed = 64;
+
+using Clock = std::chrono::steady_clock;
+
+/// Keeps for later runs what this one took, unless it failed or was interrupted.
+void note_run(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& chunked,
+              const Sharing& sharing, int64_t used, Clock::time_point start) {
+  note_time(descriptor, launch, chunked);
+  if (*launch.grid.status != 0) return;
+  auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  int64_t alone_ns = chunked.point_ps() * launch.total / 1000;
+  compare_threads(descriptor, launch, sharing, used, passed.count(), alone_ns);
+}
 
 int64_t timed(ChunkedRun& chunked) {
   return nanoseconds_of([&] { chunked.claim_one(); });
@@ -81,95 +94,68 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   if (has_panels) chunk = panel_points(descriptor, launch, chunk);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
                      descriptor.flush_denormals, launch.windows);
-  auto [threads, left_ns] =
-      choose_sharing(descriptor, launch, chunked, executor.max_threads(), executor);
+  auto start = Clock::now();
+  Sharing sharing = choose_sharing(descriptor, launch, chunked, executor.max_threads(), executor);
   // Copies for one chunk stay in the cache.
   int64_t most = launch.windows == nullptr ? chunked.chunks() : 1;
-  auto run_alone = [&] {
+  if (sharing.threads == 1) {
     // Runs are interrupted between calls of the kernel.
-    int64_t pieces = left_ns / kLongNs + 1;
+    int64_t pieces = sharing.left_ns / kLongNs + 1;
     chunked.claim_rest(std::min(most, (chunked.chunks() + pieces - 1) / pieces));
-  };
-  if (threads == 1) {
-    run_alone();
-    return note_time(descriptor, launch, chunked);
-  }
-  int64_t least = 1;
-  if (has_panels) {
-    int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
-    int64_t short_chunks = kShortShareNs * chunked.chunks() / std::max(left_ns, int64_t{1});
-    least = std::clamp((rows + chunk - 1) / chunk, std::min(short_chunks, most), most);
   } else {
-    least = std::clamp<int64_t>((descriptor.points_at_once + chunk - 1) / chunk, 1, most);
-    most = std::min(most, std::max(least, kMostAtOnce));
-  }
-  // A first run has other costs, too.
-  bool is_first = chunked.point_ps() > 0;
-  int64_t paid = threads_that_paid(descriptor, launch, threads);
-  int64_t ns = nanoseconds_of([&] {
-    if (paid == 1) return run_alone();
-    chunked.share_evenly(threads, least, most);
+    int64_t least = 1;
+    if (has_panels) {
+      int64_t rows = kPanelRows * launch.grid.dims[descriptor.grid_rank - 1];
+      int64_t whole_ns = std::max(sharing.left_ns, int64_t{1});
+      int64_t short_chunks = std::min(kShortShareNs * chunked.chunks() / whole_ns, most);
+      least = std::clamp((rows + chunk - 1) / chunk, short_chunks, most);
+    } else {
+      least = std::clamp<int64_t>((descriptor.points_at_once + chunk - 1) / chunk, 1, most);
+      most = std::min(most, std::max(least, kMostAtOnce));
+    }
+    chunked.share_evenly(sharing.threads, least, most);
     executor.run(chunked);
-  });
-  note_time(descriptor, launch, chunked);
-  compare_threads(descriptor, launch,
-                  {threads, paid == 1 ? 1 : threads, paid > 0 || is_first, ns, left_ns});
+  }
+  note_run(descriptor, launch, chunked, sharing, sharing.threads, start);
 }
 
-/// How many threads share a run, and whether an earlier run, or a trial of this one, tells.
-struct PayingThreads {
-  int64_t count;
-  bool is_told;
-};
-
-/// The number of threads, up to `threads`, that is fastest: logging additions or making them with
-/// atomic instructions may cost more than a thread saves. The sums are the same.
-PayingThreads threads_that_pay(const LaunchDescriptor& descriptor, const Launch& launch,
-                               AccumulatingRun& chunked, int64_t threads) {
+/// The number of threads, up to those of `sharing`, that is fastest: logging additions or making
+/// them with atomic instructions may cost more than a thread saves. The sums are the same. Notes it
+/// in `sharing` where this run shows it.
+int64_t threads_that_pay(const LaunchDescriptor& descriptor, const Launch& launch,
+                         AccumulatingRun& chunked, Sharing& sharing) {
   constexpr int64_t kTrialChunks = 8;
-  int64_t paid = threads_that_paid(descriptor, launch, threads);
-  if (paid == 1 || !chunked.share(threads)) return {1, false};
-  if (paid > 1) return {paid, true};
-  if (!chunked.has_detours(threads) || is_sharing_eager()) return {threads, false};
+  int64_t threads = sharing.threads;
+  if (threads == 1 || !chunked.share(threads)) return 1;
+  if (sharing.paid > 1) return sharing.paid;
+  if (!chunked.has_detours(threads) || is_sharing_eager()) return threads;
   int64_t few = chunked.has_detours(chunked.sequences()) ? 1 : chunked.sequences();
-  if (chunked.chunks() < kTrialChunks) return {few, false};
+  if (chunked.chunks() < kTrialChunks) return few;
   // The first chunk of a run tells what a point takes without detours.
   int64_t few_ns = timed(chunked) / few;
   AccumulatingRun::Cost shared = chunked.try_shared();
   int64_t each_ns = (shared.concurrent_ns + shared.ordered_ns) / threads;
   int64_t ordered_ns = shared.ordered_ns / chunked.sequences();
-  int64_t found = std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
-  note_paying(descriptor, launch, threads, found);
-  return {found, true};
+  sharing.paid = std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
+  note_paying(descriptor, launch, threads, sharing.paid);
+  return sharing.paid;
 }
 
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
   AccumulatingRun chunked(descriptor, block, launch, points_with_copies(descriptor, block, launch));
+  auto start = Clock::now();
   int64_t most = chunked.is_alone() ? 1 : executor.max_threads();
-  int64_t threads = choose_sharing(descriptor, launch, chunked, most, executor).threads;
-  auto run_alone = [&] {
-    chunked.claim_all();
-    chunked.finish();
-  };
+  Sharing sharing = choose_sharing(descriptor, launch, chunked, most, executor);
+  int64_t threads = threads_that_pay(descriptor, launch, chunked, sharing);
   if (threads == 1) {
-    run_alone();
-    return note_time(descriptor, launch, chunked);
-  }
-  // A first run has other costs, too.
-  bool is_first = chunked.point_ps() > 0;
-  PayingThreads paying{};
-  int64_t ns = nanoseconds_of([&] {
-    paying = threads_that_pay(descriptor, launch, chunked, threads);
-    if (paying.count == 1) return run_alone();
-    chunked.open(paying.count);
+    chunked.claim_all();
+  } else {
+    chunked.open(threads);
     executor.run(chunked);
-    chunked.finish();
-  });
-  note_time(descriptor, launch, chunked);
-  int64_t alone_ns = chunked.point_ps() * launch.total / 1000;
-  compare_threads(descriptor, launch,
-                  {threads, paying.count, paying.is_told || is_first, ns, alone_ns});
+  }
+  chunked.finish();
+  note_run(descriptor, launch, chunked, sharing, threads, start);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class ChunkedRun {
   /// processor finds its part in its own cache. At most one chunk, the first, may have been
   /// claimed. A claim takes half of what is left of a range, `least` to `most` chunks: few calls,
   /// each of which may copy panels for all its rows, and small ones at the end. It takes no more
-  /// than `kLongNs`, as far as the first chunks tell; until these have run, `least` chunks.
+  /// than `kLongNs`, as far as the first chunks tell; until these have run, `least`.
   void share_evenly(int64_t workers, int64_t least, int64_t most);
   /// Returns once every chunk has finished, wherever it runs.
   void wait() const;

@@ -11,8 +11,8 @@ namespace {
 // executor is asked again.
 constexpr int64_t kMostOfExpected = 2;
 
-// A trial takes as long as the rest of a short run, but another program may have spoilt it: it is
-// repeated after so many runs, after twice as many if it finds the same (docs/decisions/311).
+// A trial holds for so many runs, and for twice as many if it finds the same: it costs up to a run
+// on one thread, but another program may have spoilt the last one (docs/decisions/311).
 constexpr int64_t kFewestRunsPerTrial = 8;
 constexpr int64_t kMostRunsPerTrial = 128;
 // Runs up to this long are tried on one thread, too.
@@ -34,6 +34,18 @@ bool was_tried(const LaunchDescriptor& descriptor, const Launch& launch, int64_t
   std::atomic_ref shared(descriptor.trial_threads);
   return points.load(std::memory_order_relaxed) == launch.total &&
          shared.load(std::memory_order_relaxed) == threads;
+}
+
+/// How many of `threads` threads paid in the last trial of as many points; 0 where that is unknown,
+/// or is to be measured again.
+int64_t threads_that_paid(const LaunchDescriptor& descriptor, const Launch& launch,
+                          int64_t threads) {
+  if (is_sharing_eager() || !was_tried(descriptor, launch, threads)) return 0;
+  std::atomic_ref runs(descriptor.trial_runs);
+  if (runs.fetch_sub(1, std::memory_order_relaxed) <= 0) return 0;
+  int64_t found = std::atomic_ref(descriptor.trial_found).load(std::memory_order_relaxed);
+  // A launch on another thread may have noted one of more threads meanwhile.
+  return std::min(found, threads);
 }
 
 struct Trial {
@@ -78,25 +90,19 @@ Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch,
   };
   int64_t whole_ns = most > 1 ? expected_ns(descriptor, launch) : 0;
   int64_t threads = whole_ns > 0 ? shared(whole_ns, run.chunks()) : 1;
-  if (threads > 1) {
+  int64_t paid = threads > 1 ? threads_that_paid(descriptor, launch, threads) : 1;
+  if (paid != 1) {
     // It may take much longer than the last one.
     expect_interrupts();
-    return {threads, whole_ns};
+    return {threads, whole_ns, threads, paid};
   }
   run.claim_one();
   int64_t others = run.chunks() - 1;
   int64_t left_ns = run.point_ps() * launch.total / 1000 / run.chunks() * others;
   if (left_ns > kLongNs) expect_interrupts();
   bool is_as_expected = whole_ns > 0 && left_ns <= kMostOfExpected * whole_ns;
-  return {is_as_expected ? 1 : shared(left_ns, others), left_ns};
-}
-
-int64_t threads_that_paid(const LaunchDescriptor& descriptor, const Launch& launch,
-                          int64_t threads) {
-  if (is_sharing_eager() || !was_tried(descriptor, launch, threads)) return 0;
-  std::atomic_ref runs(descriptor.trial_runs);
-  if (runs.fetch_sub(1, std::memory_order_relaxed) <= 0) return 0;
-  return std::atomic_ref(descriptor.trial_found).load(std::memory_order_relaxed);
+  if (is_as_expected) return {1, left_ns, threads > 1 ? threads : 0, paid};
+  return {shared(left_ns, others), left_ns, 0, 0};
 }
 
 void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64_t threads,
@@ -111,21 +117,27 @@ void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64
 }
 
 void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
-                     const SharedRun& run) {
-  if (run.used == 1) {
+                     const Sharing& sharing, int64_t used, int64_t ns, int64_t alone_ns) {
+  int64_t threads = sharing.possible;
+  if (threads == 0) return;
+  if (used == 1) {
     std::atomic_ref last(descriptor.trial_shared_ns);
     int64_t shared_ns = last.exchange(0, std::memory_order_relaxed);
-    if (shared_ns == 0) return;
-    bool gains = shared_ns * 10 < run.ns * 9;
-    return note_paying(descriptor, launch, run.threads, gains ? run.threads : 1);
+    if (shared_ns > 0) {
+      note_paying(descriptor, launch, threads, shared_ns * 10 < ns * 9 ? threads : 1);
+    }
+    return;
   }
-  bool gains = run.ns > kShortRunNs && run.ns * 10 < run.alone_ns * 9;
-  if (run.is_told || gains || is_sharing_eager()) return;
-  // Where one thread has done the last runs, this one woke the others.
+  bool gains = ns > kShortRunNs && ns * 10 < alone_ns * 9;
+  if (sharing.paid > 0 || gains || is_sharing_eager()) return;
+  if (!was_tried(descriptor, launch, threads)) {
+    // A program may have few launches of the same points after each other.
+    return keep_trial(descriptor, launch, {threads, used, kFewestRunsPerTrial, 0});
+  }
+  // The first run that is told nothing may have woken the others.
   std::atomic_ref runs(descriptor.trial_runs);
-  bool was_alone = runs.load(std::memory_order_relaxed) == -1;
-  if (was_alone && was_tried(descriptor, launch, run.threads)) return;
-  keep_trial(descriptor, launch, {run.threads, 1, 1, run.ns});
+  if (runs.load(std::memory_order_relaxed) == -1) return;
+  keep_trial(descriptor, launch, {threads, 1, 1, ns});
 }
 
 void note_time(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& run) {

@@ -27,7 +27,7 @@ from kernelcore.ir.walk import (
     walk_eqns,
 )
 from kernelcore.language.types import ArrayType, boolean, int32
-from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, unloaded_values
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
 
 # A tile is one more body. Kernels of more equations take LLVM long enough without it.
@@ -88,7 +88,7 @@ def is_idempotent(func: Func) -> bool:
     the second run may load what the first one stored, under another name of the array too.
     """
     outside = frozenset(func.body.eqns)
-    known = launch_values(func, with_indices=True, with_threads=True)
+    known = unloaded_values(func)
 
     def is_known(atoms: Sequence[Atom]) -> bool:
         return are_known(atoms, known)

@@ -2,6 +2,7 @@
 
 Gangs start at multiples of their size. Whole gangs of packed arrays run the body that is made for
 them; the points before and behind them, and rows of arrays that are not packed, run another one.
+In a row with a middle the points behind them may be a gang that is moved back, if no thread adds.
 """
 
 from __future__ import annotations

@@ -252,18 +252,23 @@ def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
     return {kind for found in accesses.snippets.get(array, ()) for kind in found.use.kinds}
 
 
-def launch_values(
-    func: Func, *, with_indices: bool = False, with_threads: bool = False
-) -> set[Atom]:
+def launch_values(func: Func, *, with_indices: bool = False) -> set[Atom]:
     """Values that are the same for the whole launch and can be computed at its start.
 
-    ``with_indices`` adds the indices of loops that all threads run alike, ``with_threads`` the
-    launch indices: then these are the values that no element of an array decides.
+    ``with_indices`` adds the indices of loops that all threads run alike.
     """
+    return _computed(func, _PURE, with_indices)
+
+
+def unloaded_values(func: Func) -> set[Atom]:
+    """Values that follow from the point and the arguments, but from no element of an array."""
+    return _computed(func, _PURE | {OpKind.TID}, with_indices=True)
+
+
+def _computed(func: Func, kinds: Set[OpKind], with_indices: bool) -> set[Atom]:
     found: set[Atom] = set(func.params)
     for eqn in walk_eqns(func.body):
-        is_thread = with_threads and eqn.op.kind is OpKind.TID
-        if is_thread or (eqn.op.kind in _PURE and are_known(eqn.inputs, found)):
+        if eqn.op.kind in kinds and are_known(eqn.inputs, found):
             found.update(eqn.outputs)
         elif with_indices and eqn.op.kind is OpKind.FOR and are_known(eqn.inputs[:3], found):
             found.add(eqn.regions[0].params[0])
