@@ -26,9 +26,10 @@ constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
-// Of a run of more points there are at least as many chunks, for threads to share.
-constexpr int64_t kMostUnshared = 262'144;
 constexpr int64_t kMinGatheredChunks = 4;
+// Up to so many points are one chunk where smaller ones would have more elements of copies each
+// than points (docs/decisions/246).
+constexpr int64_t kMostUnshared = 262'144;
 // Chunks grow until they pay for their copies, but a run keeps at least this many: points may do
 // more than add, and many threads may share them (docs/decisions/301).
 constexpr int64_t kMinCopyingChunks = 16;
@@ -54,7 +55,7 @@ int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, i
 /// none.
 int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk) {
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t most = std::max(launch.total / kMinGatheredChunks, kMostUnshared) / row * row;
+  int64_t most = launch.total / kMinGatheredChunks / row * row;
   int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
   int64_t count = launch.grid.dims[0];
   bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
@@ -111,6 +112,18 @@ int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, co
   return std::max(chunk, std::min(found, launch.total / kMinCopyingChunks) / chunk * chunk);
 }
 
+/// `chunk`, enlarged to the rows that pay for the copies of gathered sums, where these are large.
+int64_t unshared_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
+                        int64_t chunk) {
+  int64_t rows = kGatheredRows * launch.grid.dims[descriptor.grid_rank - 1];
+  bool has_large = std::ranges::any_of(descriptor.accumulated, [&](const Accumulated& what) {
+    const ParameterSlot& slot = descriptor.slots[what.parameter];
+    return what.is_gathered && what.axis < 0 &&
+           read_array(static_cast<const std::byte*>(block), slot).numel() > chunk;
+  });
+  return has_large && rows <= kMostUnshared ? std::max(chunk, rows) : chunk;
+}
+
 }  // namespace
 
 int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch) {
@@ -121,6 +134,7 @@ int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch
 int64_t points_with_copies(const LaunchDescriptor& descriptor, const void* block,
                            const Launch& launch) {
   int64_t chunk = copying_points(descriptor, block, launch, points_of_chunk(descriptor, launch));
+  chunk = unshared_points(descriptor, block, launch, chunk);
   return dividing_points(descriptor, block, launch, chunk);
 }
 
