@@ -84,8 +84,8 @@ struct LaunchDescriptor {
   mutable int64_t point_ps = 0;
   // Of the last trial whether several threads pay, kept likewise: how many points and threads the
   // run had, how many threads paid, how many more runs are told so (0 and less: the runs that were
-  // told nothing), how many are in all (below zero if one thread paid), and what the run took on
-  // several threads, if one thread is still to show that it takes less.
+  // told nothing), for how many the answer held (times those threads; below zero if one paid), and
+  // what the run took on several threads, if one thread is still to show that it takes less.
   mutable int64_t trial_points = 0;
   mutable int64_t trial_threads = 0;
   mutable int64_t trial_found = 0;

@@ -210,10 +210,10 @@ void check_sharing() {
   }
 }
 
-std::atomic<int64_t> g_chunk_us{0};
+std::atomic<int64_t> g_point_us{0};
 
-void sleeps(const void*, const Grid*, int64_t, int64_t) {
-  std::this_thread::sleep_for(std::chrono::microseconds(g_chunk_us));
+void sleeps(const void*, const Grid*, int64_t begin, int64_t end) {
+  std::this_thread::sleep_for(std::chrono::microseconds(g_point_us * (end - begin)));
 }
 
 /// Two threads that take `us` to start.
@@ -245,16 +245,18 @@ void check_trials() {
     }
     return executor.runs - before;
   };
-  // Sixteen chunks take much less than the start of threads.
-  g_chunk_us = 20;
-  executor.us = 20'000;
+  // A thousand points take much less than the start of threads.
+  g_point_us = 8;
+  executor.us = 50'000;
   shared_of(13, 1000);
-  if (shared_of(8, 1000) > 2) fail("launches are shared that take longer so");
-  g_chunk_us = 2'000;
-  if (shared_of(1, 1000) != 1) fail("a launch that takes longer than the last is not shared");
+  if (shared_of(8, 1000) > 4) fail("launches are shared that take longer so");
+  g_point_us = 300;
+  if (shared_of(3, 1000) != 3) fail("launches that take longer than the last are not shared");
+  g_point_us = 2;
   executor.us = 0;
   shared_of(13, 2000);
-  if (shared_of(12, 2000) < 10) fail("launches are not shared that take less so");
+  // Some of them are trials.
+  if (shared_of(60, 2000) < 50) fail("launches are not shared that take less so");
 }
 
 /// Chunks of this kernel interrupt their run, on whichever thread they are.

@@ -27,9 +27,9 @@ constexpr int64_t kMaxGrowth = 4;
 // Where additions are gathered, the copies that a chunk adds to take as long as this many rows.
 constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kMinGatheredChunks = 4;
-// Up to so many points are one chunk where smaller ones would have more elements of copies each
-// than points (docs/decisions/246).
-constexpr int64_t kMostUnshared = 262'144;
+// Rows up to this many points are one chunk where smaller ones would copy more elements than they
+// have points (docs/decisions/246).
+constexpr int64_t kMostPointsOfOne = 262'144;
 // Chunks grow until they pay for their copies, but a run keeps at least this many: points may do
 // more than add, and many threads may share them (docs/decisions/301).
 constexpr int64_t kMinCopyingChunks = 16;
@@ -115,13 +115,15 @@ int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, co
 /// `chunk`, enlarged to the rows that pay for the copies of gathered sums, where these are large.
 int64_t unshared_points(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                         int64_t chunk) {
-  int64_t rows = kGatheredRows * launch.grid.dims[descriptor.grid_rank - 1];
   bool has_large = std::ranges::any_of(descriptor.accumulated, [&](const Accumulated& what) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
     return what.is_gathered && what.axis < 0 &&
+           divided_rows(descriptor, what, block, launch) == 0 &&
            read_array(static_cast<const std::byte*>(block), slot).numel() > chunk;
   });
-  return has_large && rows <= kMostUnshared ? std::max(chunk, rows) : chunk;
+  if (!has_large) return chunk;
+  int64_t rows = kGatheredRows * launch.grid.dims[descriptor.grid_rank - 1];
+  return rows <= kMostPointsOfOne ? std::max(chunk, rows) : chunk;
 }
 
 }  // namespace

@@ -30,11 +30,16 @@ constexpr uint32_t kRunsPerTimed = 64;
 
 using Clock = std::chrono::steady_clock;
 
+/// Whether no thread has failed or been interrupted.
+bool is_complete(const Launch& launch) {
+  return std::atomic_ref(*launch.grid.status).load(std::memory_order_relaxed) == 0;
+}
+
 /// Keeps for later runs what this one took, unless it failed or was interrupted.
 void note_run(const LaunchDescriptor& descriptor, const Launch& launch, const ChunkedRun& chunked,
               const Sharing& sharing, int64_t used, Clock::time_point start) {
+  if (!is_complete(launch) || chunked.point_ps() == 0) return;
   note_time(descriptor, launch, chunked);
-  if (*launch.grid.status != 0) return;
   auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   int64_t alone_ns = chunked.point_ps() * launch.total / 1000;
   compare_threads(descriptor, launch, sharing, used, passed.count(), alone_ns);
@@ -137,7 +142,7 @@ int64_t threads_that_pay(const LaunchDescriptor& descriptor, const Launch& launc
   int64_t each_ns = (shared.concurrent_ns + shared.ordered_ns) / threads;
   int64_t ordered_ns = shared.ordered_ns / chunked.sequences();
   sharing.paid = std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
-  note_paying(descriptor, launch, threads, sharing.paid);
+  if (is_complete(launch)) note_paying(descriptor, launch, threads, sharing.paid);
   return sharing.paid;
 }
 

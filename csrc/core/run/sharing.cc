@@ -11,8 +11,8 @@ namespace {
 // executor is asked again.
 constexpr int64_t kMostOfExpected = 2;
 
-// A trial holds for so many runs, and for twice as many if it finds the same: it costs up to a run
-// on one thread, but another program may have spoilt the last one (docs/decisions/311).
+// A trial holds for the fewest runs, and for twice as many each time that the next one finds the
+// same: it costs up to a run on one thread, but another program may spoil it (docs/decisions/311).
 constexpr int64_t kFewestRunsPerTrial = 8;
 constexpr int64_t kMostRunsPerTrial = 128;
 // Runs up to this long are tried on one thread, too.
@@ -67,6 +67,10 @@ void keep_trial(const LaunchDescriptor& descriptor, const Launch& launch, const 
   keep(descriptor.trial_shared_ns, trial.shared_ns);
 }
 
+void forget_trial(const LaunchDescriptor& descriptor) {
+  std::atomic_ref(descriptor.trial_points).store(0, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void set_eager_sharing(bool is_eager) {
@@ -98,10 +102,12 @@ Sharing choose_sharing(const LaunchDescriptor& descriptor, const Launch& launch,
   }
   run.claim_one();
   int64_t others = run.chunks() - 1;
-  int64_t left_ns = run.point_ps() * launch.total / 1000 / run.chunks() * others;
+  int64_t found_ns = run.point_ps() * launch.total / 1000;
+  int64_t left_ns = found_ns / run.chunks() * others;
   if (left_ns > kLongNs) expect_interrupts();
-  bool is_as_expected = whole_ns > 0 && left_ns <= kMostOfExpected * whole_ns;
+  bool is_as_expected = whole_ns > 0 && found_ns <= kMostOfExpected * whole_ns;
   if (is_as_expected) return {1, left_ns, threads > 1 ? threads : 0, paid};
+  if (threads > 1) forget_trial(descriptor);
   return {shared(left_ns, others), left_ns, 0, 0};
 }
 

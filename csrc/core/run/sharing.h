@@ -19,7 +19,7 @@ bool pays_to_dispatch(int64_t ns, int64_t chunks, int64_t threads, Executor& exe
 struct Sharing {
   int64_t threads;
   int64_t left_ns;   // what they take on one thread
-  int64_t possible;  // threads of which a trial tells how many pay; 0 if the run is none of a trial
+  int64_t possible;  // the threads that a trial of this run is about; 0: no trial applies
   int64_t paid;      // how many of them the last trial found, 0 where that is unknown
 };
 
@@ -36,8 +36,8 @@ void note_paying(const LaunchDescriptor& descriptor, const Launch& launch, int64
 /// Compares what a run took, `ns`, with the last one. After some runs of as many points on several
 /// threads, the next one has one thread, and later ones have what took less.
 ///
-/// Runs beyond a few milliseconds are compared only if several threads gain little beside
-/// `alone_ns`, what one would take as the first chunk tells.
+/// Runs beyond a few milliseconds are compared only if several threads take nearly `alone_ns`, what
+/// one would take as the first chunk tells.
 void compare_threads(const LaunchDescriptor& descriptor, const Launch& launch,
                      const Sharing& sharing, int64_t used, int64_t ns, int64_t alone_ns);
 
