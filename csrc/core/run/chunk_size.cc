@@ -118,7 +118,6 @@ int64_t unshared_points(const LaunchDescriptor& descriptor, const void* block, c
   bool has_large = std::ranges::any_of(descriptor.accumulated, [&](const Accumulated& what) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
     return what.is_gathered && what.axis < 0 &&
-           divided_rows(descriptor, what, block, launch) == 0 &&
            read_array(static_cast<const std::byte*>(block), slot).numel() > chunk;
   });
   if (!has_large) return chunk;
