@@ -14,6 +14,7 @@ import torch
 
 import kernelcore as kc
 from tests.bench.framework_kernels import convolution, csr_product, product
+from tests.bench.framework_operators import CASES
 from tests.bench.results import Goal, show
 from tests.bench.strategy_kernels import linear, mixture, wave
 from tests.bench.timing import Contender, timed
@@ -104,18 +105,14 @@ def edges(rows: int, columns: int) -> list[torch.Tensor]:
 def operators() -> dict[str, tuple[Any, list[torch.Tensor]]]:
     """Operators with their operands; the calls with gradients add to what threads share."""
 
-    def of_shape(shape: Callable[..., tuple[int, ...]]) -> dict[str, Any]:
-        return {"launch_dims": shape, "output_dims": shape}
-
     def made(kernel: Any, options: Any, *shapes: tuple[int, ...]) -> Any:
         return kc.op(**options)(kernel(kc, kc.float32)), [torch.randn(shape) for shape in shapes]
 
-    inner = of_shape(lambda x: (x[0] - 2, x[1] - 2))
-    of_edges = of_shape(lambda start, x: (start[0] - 1, x[1]))
     to_centres = {"launch_dims": ("x.shape[0]", "mean.shape[0]")}
     to_layer = {"launch_dims": ("x.shape[0]", "w.shape[0]")}
-    to_product = {"launch_dims": ("a.shape[0]", "b.shape[1]")}
-    csr = kc.op(**of_edges)(csr_product(kc, kc.float32))
+    options = {case.make: case.options for case in CASES}
+    inner, to_product = options[convolution], options[product]
+    csr = kc.op(**options[csr_product])(csr_product(kc, kc.float32))
     return {
         "wave 256 x 256": made(wave, {}, (256, 256)),
         "wave 128 x 2000": made(wave, {}, (128, 2000)),

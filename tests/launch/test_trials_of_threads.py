@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.helpers.vectorised.rows import layer
 
 F32_2D = kc.array2d[float]
 # Enough for trials of several threads and of one, and for launches that are told what they found.
@@ -18,15 +19,6 @@ LAUNCHES = 60
 def waves(x: F32_2D, y: F32_2D):
     i, j = kc.tid()
     y[i, j] = kc.sin(x[i, j]) + kc.cos(x[i, (j + 1) % x.shape[1]])
-
-
-@kc.kernel
-def layer(w: F32_2D, x: F32_2D, y: F32_2D):
-    b, i = kc.tid()
-    total = 0.0
-    for k in range(x.shape[1]):
-        total += w[i, k] * x[b, k]
-    y[b, i] = total
 
 
 @kc.kernel

@@ -1,7 +1,6 @@
 #include "core/accumulate/accumulating_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -11,11 +10,10 @@
 #include "core/memory/argument_block.h"
 #include "core/memory/small_buffer.h"
 #include "core/run/spin_wait.h"
+#include "core/run/stopwatch.h"
 
 namespace kernelcore {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxWorkerCopyBytes = size_t{8} << 20;
 constexpr size_t kMaxPendingBytes = size_t{64} << 20;  // all pending chunks of a run
@@ -26,11 +24,6 @@ constexpr int64_t kPendingPerThread = 2;
 constexpr size_t kMaxSequenceBytes = size_t{64} << 20;  // the copies of all sequences of a run
 constexpr int64_t kMinChunksPerSequence = 4;
 constexpr int64_t kMaxCountedPoints = int64_t{1} << 40;
-
-int64_t since(Clock::time_point start) {
-  auto passed = Clock::now() - start;
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
-}
 
 }  // namespace
 
@@ -199,8 +192,8 @@ AccumulatingRun::Cost AccumulatingRun::try_shared() {
   claim_one();
   is_trial_ = false;
   // Integers commit in any order.
-  int64_t ordered_ns = is_ordered_ ? since(trial_commit_start_) : 0;
-  return {since(start) - ordered_ns, ordered_ns};
+  int64_t ordered_ns = is_ordered_ ? nanoseconds_since(trial_commit_start_) : 0;
+  return {nanoseconds_since(start) - ordered_ns, ordered_ns};
 }
 
 void AccumulatingRun::note_commit_wait() {

@@ -1,7 +1,6 @@
 #include "core/run/launch.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/accumulate/accumulating_run.h"
 #include "core/error.h"
@@ -28,8 +27,6 @@ constexpr int64_t kShortShareNs = 1'000'000;
 constexpr int64_t kFewChunkPoints = 16;
 constexpr uint32_t kRunsPerTimed = 64;
 
-using Clock = std::chrono::steady_clock;
-
 /// Whether no thread has failed or been interrupted.
 bool is_complete(const Launch& launch) {
   return std::atomic_ref(*launch.grid.status).load(std::memory_order_relaxed) == 0;
@@ -40,9 +37,8 @@ void note_run(const LaunchDescriptor& descriptor, const Launch& launch, const Ch
               const Sharing& sharing, int64_t used, Clock::time_point start) {
   if (!is_complete(launch) || chunked.point_ps() == 0) return;
   note_time(descriptor, launch, chunked);
-  auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   int64_t alone_ns = chunked.point_ps() * launch.total / 1000;
-  compare_threads(descriptor, launch, sharing, used, passed.count(), alone_ns);
+  compare_threads(descriptor, launch, sharing, used, nanoseconds_since(start), alone_ns);
 }
 
 int64_t timed(ChunkedRun& chunked) {

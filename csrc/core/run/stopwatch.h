@@ -6,13 +6,19 @@
 
 namespace kernelcore {
 
+using Clock = std::chrono::steady_clock;
+
+/// The nanoseconds since `start`.
+inline int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
 /// Does `work`, and returns the nanoseconds that it took.
 template <typename Work>
 int64_t nanoseconds_of(const Work& work) {
-  using Clock = std::chrono::steady_clock;
   auto start = Clock::now();
   work();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  return nanoseconds_since(start);
 }
 
 }  // namespace kernelcore

@@ -30,8 +30,8 @@ _SHARED, _ADJACENT, _APART = 1, 2, 4
 _PER_ADDITION = 2
 # Another axis has to save this part of the costs.
 _LEAST_SAVED = 0.2
-# Where rows are transposed once for many rows of the grid, gangs along the last axis lose only with
-# at most so many points there.
+# Where rows are transposed once for many rows of the grid, another axis gains only if the last one
+# has at most this many points.
 _FEW_POINTS = 4
 # What happens in the order of threads.
 _ORDERED = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ASSERT}
