@@ -37,7 +37,7 @@ def launch_attributes(
         ``covered``: int64, 3 per axis that is at least, or at most, as large as the launch.
         ``accumulated``: int64, 10 per accumulated array. ``block_dim``: on GPUs.
         ``flush_denormals``: where the kernel does that. ``may_block``: where few points may take
-        long. ``panel_rows``: where tiles have panels, the fewest rows for these.
+        long. ``panel_rows``: where tiles have panels or are squares, the fewest rows for these.
         ``points_at_once``: the fewest points that a thread claims at once, if that matters.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """

@@ -65,7 +65,8 @@ struct LaunchDescriptor {
   // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.
   bool may_block = false;
   std::vector<Accumulated> accumulated;
-  // The fewest rows of a grid for which tiles have panels (docs/decisions/283); 0: no panels.
+  // The fewest rows of a grid for which tiles have panels (docs/decisions/283) or are
+  // squares (docs/decisions/312); 0: neither.
   int panel_rows = 0;
   // The fewest points a thread of a shared run claims at once (docs/decisions/309); 0: any.
   int points_at_once = 0;

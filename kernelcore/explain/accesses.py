@@ -7,9 +7,14 @@ from math import prod
 
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.analysis.component_groups import rows_apart
+from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
+from kernelcore.codegen.simd.bodies import Bodies
 from kernelcore.codegen.simd.gang_work import is_dense, moving_axes
 from kernelcore.codegen.simd.row_transfer import BLOCK
+from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.explain.loops import blocks_of, lane_strides_of
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, walk_eqns
@@ -55,12 +60,24 @@ class Access:
         return f"{text}; {self.note}" if self.note else text
 
 
-def accesses(
+def accesses_of(func: Func, strategy: VectorStrategy, bodies: Bodies) -> Iterator[Access]:
+    """The accesses of ``func``, which has ``bodies``, in program order."""
+    along, blocks = lane_strides_of(func, strategy), blocks_of(func, strategy)
+    in_blocks = accesses_in_blocks({e: loop for e, loop in blocks.items() if loop.by_rows is None})
+    middle = None if bodies.middle is None else bodies.middle.func
+    rows = rows_apart(func) if strategy.gang > 1 else ()
+    in_squares = bodies.squares is not None
+    return _accesses(func, along, in_blocks, middle, rows, in_squares=in_squares)
+
+
+def _accesses(
     func: Func,
     strides: Mapping[Eqn, Strides],
     in_blocks: Collection[Eqn] = (),
     middle: Func | None = None,
     rows: Collection[Eqn] = (),
+    *,
+    in_squares: bool = False,
 ) -> Iterator[Access]:
     """The accesses of ``func`` in program order, the same ones of one place once.
 
@@ -71,6 +88,7 @@ def accesses(
         in_blocks: The accesses that are made for several iterations of a loop at once.
         middle: The kernel for the middle of rows, if that has code of its own.
         rows: The accesses of components that lanes make together where elements lie apart.
+        in_squares: Whether gangs run several rows of the grid, and transpose what lies apart.
     """
     apart = None if middle is None else _apart(middle)
     seen = set[tuple[SrcLoc | None, str, str, str]]()
@@ -83,6 +101,9 @@ def accesses(
             found = replace(found, how=f"an element of {count} components per lane, transposed")
         if apart is not None and found.is_scattered and _key(found) not in apart:
             found = replace(found, how=f"{found.how}; in the middle of a row, adjacent elements")
+        if in_squares and found.is_scattered:
+            how = f"{found.how}; {BLOCK} rows of the grid together, transposed in registers"
+            found = replace(found, how=how)
         # Components of one element are one access of the source.
         key = (found.loc, found.kind, found.array, found.how)
         if key not in seen:
@@ -93,7 +114,7 @@ def accesses(
 def _apart(middle: Func) -> set[tuple[SrcLoc | None, str, str]]:
     """The accesses that lanes make one by one also in the middle of rows."""
     strides = dict.fromkeys(walk_eqns(middle.body), lane_strides(middle))
-    return {_key(a) for a in accesses(middle, strides) if a.is_scattered}
+    return {_key(a) for a in _accesses(middle, strides) if a.is_scattered}
 
 
 def _key(access: Access) -> tuple[SrcLoc | None, str, str]:

@@ -13,9 +13,7 @@ import numpy as np
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.base.host import host
-from kernelcore.codegen.analysis.component_groups import rows_apart
 from kernelcore.codegen.analysis.own_elements import own_elements
-from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.code_form import carried_form, code_form
@@ -32,10 +30,10 @@ from kernelcore.codegen.simd.strategy import (
 )
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
-from kernelcore.explain.accesses import Access, accesses
+from kernelcore.explain.accesses import Access, accesses_of
 from kernelcore.explain.adjoint import Adjoint, adjoint_report
 from kernelcore.explain.devices import LaunchAxis, launch_axes
-from kernelcore.explain.loops import Loop, blocks_of, lane_strides_of, loops
+from kernelcore.explain.loops import Loop, loops
 from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.printer import pretty_lines
@@ -248,10 +246,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
     strategy = choose_strategy(func, host())
     short = short_loops(func, strategy, host())
     bodies = bodies_for(func, strategy)
-    middle = None if bodies.middle is None else bodies.middle.func
-    along = lane_strides_of(func, strategy)
     work = work_of(func, flat)
-    rows = rows_apart(func) if strategy.gang > 1 else ()
     measured = None if flat is None or shape is None else _measure(chosen, flat, shape, work.counts)
     source = read_source(chosen.pyfunc)
     lines = source.text.rstrip("\n").split("\n")
@@ -262,9 +257,9 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         lines,
         f"{host().cpu}, registers of {host().float_lanes} float32",
         strategy,
-        _reason(func, strategy, source),
+        _reason(func, strategy, bodies, source),
         bodies,
-        tuple(accesses(func, along, _in_blocks(func, strategy), middle, rows)),
+        tuple(accesses_of(func, strategy, bodies)),
         tuple(loops(func, strategy, work.trips)),
         _fusable(chosen.func),
         work,
@@ -284,11 +279,6 @@ def _gathered_arrays(found: Gathering) -> GatheredArrays:
     ways = zip(found.sums.sums, own_elements(found.sums, found.least_trips), strict=True)
     divided = [array.name for one, how in ways for array in one.arrays if how is not None]
     return GatheredArrays([p.name for p in found.sums.arrays], found.least_trips, divided)
-
-
-def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:
-    found = blocks_of(func, strategy)
-    return accesses_in_blocks({e: loop for e, loop in found.items() if loop.by_rows is None})
 
 
 def _fusable(func: Func) -> str:
@@ -317,8 +307,10 @@ def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
+def _reason(func: Func, strategy: VectorStrategy, bodies: Bodies, source: Source) -> str:
     """Why ``func`` has ``strategy``, in words; the code generator asks the same questions."""
+    if bodies.is_squares:
+        return "along the other axis of the grid, its elements are adjacent"
     if strategy.gang > 1 and obstacle_to_gangs(func) is not None:
         return "in the middle of a row it accesses adjacent elements"
     if strategy.gang > 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.squares import ROWS
 from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK
 from kernelcore.explain.devices import sized
 
@@ -99,6 +100,8 @@ def _bodies(e: Explanation) -> Iterator[str]:
             f"loops down columns take {ROWS_OF_BLOCK} rows at a time, for many gangs of a row "
             "together"
         )
+    if e.bodies.squares is not None:
+        yield f"{ROWS} rows of the grid run together: gangs transpose what lies along rows"
     lanes = e.bodies.tail_lanes or e.bodies.general_lanes
     if e.bodies.tail_lanes == 1:
         yield "long rows, and the remainder of a row, run thread by thread"

@@ -144,13 +144,13 @@ int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   if (dims[0] < descriptor.panel_rows) return chunk;
   int64_t point_ps = std::atomic_ref(descriptor.point_ps).load(std::memory_order_relaxed);
   // Rows that fill no tile are one chunk where these are too short to share.
-  int64_t tile = std::min(kTileRows, dims[0]) * dims[1];
+  int64_t tile_rows = std::max<int64_t>(descriptor.panel_rows, kTileRows);
+  int64_t tile = std::min(tile_rows, dims[0]) * dims[1];
   if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
   bool is_short = point_ps > 0 && point_ps < kShortNs * 1000 / launch.total;
   if (dims[0] < kTileRows && !is_short) return chunk;
   // Two tiles, or twice the rows that pay for panels.
-  int64_t few_rows = 2 * std::max<int64_t>(descriptor.panel_rows, kTileRows);
-  bool has_few_rows = launch.total <= few_rows * dims[1];
+  bool has_few_rows = launch.total <= 2 * tile_rows * dims[1];
   return is_short && has_few_rows ? launch.total : rounded_up(chunk, tile);
 }
 

@@ -34,6 +34,7 @@ from kernelcore.codegen.simd.grid_loop import Middle, RowCode, emit_rows
 from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
+from kernelcore.codegen.simd.squares import ROWS, Squares
 from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
 from kernelcore.codegen.simd.strip_loop import Strips, strips_of
 from kernelcore.codegen.simd.tile_loop import Tile
@@ -104,7 +105,10 @@ def emit_points(
     tail = body_with(has_blocks=False) if bodies.has_tail else None
     is_packed = all_equal(e, found, packed_arrays)
     walks = [] if bodies.walks is None else [bodies.walks]
-    is_packed = all_apart(e, is_packed, [*blocked.values(), *independent.values(), *walks])
+    squares = [] if bodies.squares is None else [bodies.squares.blocked]
+    is_packed = all_apart(
+        e, is_packed, [*blocked.values(), *independent.values(), *walks, *squares]
+    )
     if bodies.kept is not None:
         is_packed = all_apart(e, is_packed, [bodies.kept])
         is_packed, memory = make_rows(e, bodies.kept, bodies.tail_lanes, is_packed)
@@ -116,10 +120,13 @@ def emit_points(
             forms = gangs.is_possible, in_parts, gangs.may_be_short
             with e.gangs_of(gangs.lanes):
                 tiles.append(tile_of(e, func, rows, packed_arrays, *forms))
+    if bodies.squares is not None:
+        tiles.append(_square_tile(e, bodies.squares, packed_arrays, is_packed))
     middle = None if bodies.middle is None else _middle(e, func, bodies.middle, packed_arrays)
     strips = None if bodies.walks is None else _strips(e, func, bodies.walks, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
+    takes_all = takes_all or bodies.is_squares
     leaves_gangs = "true" if takes_all else any_long(e, func, split)
     code = RowCode(
         general,
@@ -199,6 +206,19 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
 
     shaped = {eqn.inputs[0] for eqn in row_major}
     return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
+
+
+def _square_tile(
+    e: Emitter, squares: Squares, packed: Mapping[Var, ArrayValue], is_packed: str
+) -> Tile:
+    """Gangs of the rows of ``squares``, for packed arrays."""
+    gang = _gang_of(e, squares.func, packed)
+
+    def body() -> None:
+        with e.special_loops({}, {squares.loop: squares.blocked}):
+            gang()
+
+    return Tile(ROWS, e.gang, None, lambda: None, body, is_packed, overlaps_tail=False)
 
 
 def _middle(e: Emitter, func: Func, found: DenseMiddle, packed: Mapping[Var, ArrayValue]) -> Middle:

@@ -21,7 +21,11 @@ from kernelcore.codegen.analysis.uniformity import (
 from kernelcore.codegen.llvm.instruction_cost import count_of
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.column_walks import ColumnWalks, column_walks
-from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_MANY_BODIES, MAX_EQNS_OF_NARROW_GANGS
+from kernelcore.codegen.simd.cost_model import (
+    MAX_EQNS_OF_MANY_BODIES,
+    MAX_EQNS_OF_NARROW_GANGS,
+    obstacle_to_gangs,
+)
 from kernelcore.codegen.simd.gang_work import (
     GangWork,
     innermost_bodies,
@@ -33,6 +37,7 @@ from kernelcore.codegen.simd.gang_work import (
     scattered_accesses,
     work_in,
 )
+from kernelcore.codegen.simd.squares import Squares, squares_of
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import array_type, eqns_inside, walk_eqns
@@ -67,6 +72,8 @@ class Bodies:
         middle: The kernel for gangs in the middle of rows; None where all gangs run one code.
         kept: The kernel in the form for the tail that keeps values of rows; None without it.
         walks: The kernel in parts that gangs run together; None without them.
+        squares: The kernel for gangs that run several rows of the grid; None without it.
+        is_squares: Whether single threads run what no squares take.
     """
 
     general_lanes: int = 1
@@ -75,6 +82,8 @@ class Bodies:
     middle: DenseMiddle | None = None
     kept: KeptRows | None = None
     walks: ColumnWalks | None = None
+    squares: Squares | None = None
+    is_squares: bool = False
 
     @property
     def has_tail(self) -> bool:
@@ -90,7 +99,10 @@ def choose_bodies(
     Gangs of tiles have ``tile_gang`` threads, as the others if that is 0. The processor has masked
     accesses for elements of ``least_masked_bytes`` and more.
     """
-    bodies = _any_place(func, gang, tile_rows, least_masked_bytes)
+    squares = squares_of(func, least_masked_bytes) if gang > 1 else None
+    if squares is not None and obstacle_to_gangs(func) is not None:
+        return Bodies(squares=squares, is_squares=True)
+    bodies = replace(_any_place(func, gang, tile_rows, least_masked_bytes), squares=squares)
     if bodies.tail_lanes == gang and tile_gang:
         # The tail runs whole rows of launches that have tiles, too, which suits gangs of these.
         bodies = replace(bodies, tail_lanes=tile_gang)

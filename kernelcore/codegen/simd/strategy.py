@@ -29,7 +29,9 @@ from kernelcore.codegen.simd.cost_model import (
     packs,
     suits_loop_lanes,
 )
+from kernelcore.codegen.simd.gang_work import is_mostly_64_bit
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.squares import ROWS, squares_of
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -107,6 +109,9 @@ def _gang_for(func: Func, host: Host) -> int:
     gang = best_gang(func, lanes, has_middle=has_middle, may_be_short=may_be_short)
     if gang == 1 and middle is not None:
         return best_gang(middle.func, lanes, has_middle=True)
+    if gang == 1 and squares_of(func, host.least_masked_bytes) is not None:
+        is_wide = is_mostly_64_bit(list(walk_eqns(func.body)), lane_strides(func))
+        return lanes // (2 if is_wide else 1)
     return gang
 
 
@@ -175,9 +180,11 @@ def _in_parts_of_gangs(func: Func) -> Mapping[Eqn, IndependentLoop]:
 
 
 def panel_rows(func: Func) -> int:
-    """The fewest rows of the grid for which ``func`` has tiles with panels; 0 without panels."""
+    """The fewest rows of the grid for which ``func`` has panels or squares; 0 for neither."""
     if not can_tile_rows(func):
         return 0
+    if squares_of(func) is not None:
+        return ROWS
     strides = lane_strides(func)
     blocked = blocked_loops(func, strides)
     if any(loop.has_panels for loop in blocked.values()):
