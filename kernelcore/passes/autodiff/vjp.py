@@ -11,6 +11,7 @@ from kernelcore.language.types import Scalar
 from kernelcore.passes.autodiff import reverse_control, rule_calls, snippet_calls
 from kernelcore.passes.autodiff.activity import check_conditions, check_races, derivable
 from kernelcore.passes.autodiff.derived import Derived
+from kernelcore.passes.autodiff.invariant_loads import load_before_loops
 from kernelcore.passes.autodiff.reverse import Handler, Reverse
 from kernelcore.passes.autodiff.rules import with_replays
 
@@ -77,7 +78,7 @@ def _reverse(
     single: Set[int] = frozenset(),
     saved: Sequence[int] = (),
 ) -> Reverse:
-    func = derivable(with_replays(func), [func.params[i] for i in wrt])
+    func = derivable(load_before_loops(with_replays(func)), [func.params[i] for i in wrt])
     check_races(func, single)
     check_conditions(func)
     return Reverse(func, wrt, seeds, HANDLERS, saved)
