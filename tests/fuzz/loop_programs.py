@@ -34,6 +34,8 @@ TYPES = (*FLOATS, "float32", "float16", "int32", "int8")
 ROW_RANGES = (
     "n", "n", "2, n", "n - 1, -1, -1", "n - 2, 0, -1", "i0, n, 1", "0, n, 2", "m % 19", "0, n - m",
 )  # fmt: skip
+# Of loops that collect rows: their number of iterations may differ from thread to thread.
+OWN_RANGES = ("i + 20", "i, n", "n - 1, i, -1", "1, i // 2")
 ROWS = ("i", "i", "i", "at[i]", "i // 2", "49 - i", "(i * m) % 50", "3")
 COLUMNS = ("{k}", "{k}", "{k}", "{k} + 1", "{k} - 1", "n + 1 - {k}", "{k} // 2", "at[{k}] % 40")
 # Of independent iterations: their range, the trip counts of loops inside, and rows there.
@@ -252,6 +254,8 @@ class CollectingProgram(RowProgram):
     """Writes one kernel of one thread per row, with loops that collect sums and extrema of it."""
 
     width = WIDE
+    # The index of the loop around the one that is being written.
+    outer = ""
 
     def write(self) -> None:
         self.collecting = [
@@ -265,10 +269,12 @@ class CollectingProgram(RowProgram):
 
     def loop(self, depth: int, index: str) -> None:
         """A loop along rows, at times with stores to the row, or inside of another loop."""
-        if self.rng.random() < 0.1:
-            self.line(depth, f"for {index}a in range(2):")
+        self.outer = f"{index}a" if self.rng.random() < 0.2 else ""
+        if self.outer:
+            self.line(depth, f"for {self.outer} in range({self.rng.choice(('2', 'm % 4', 'i0'))}):")
             depth += 1
-        self.line(depth, f"for {index} in range({self.rng.choice(ROW_RANGES)}):")
+        ranges = OWN_RANGES if self.rng.random() < 0.2 else ROW_RANGES
+        self.line(depth, f"for {index} in range({self.rng.choice(ranges)}):")
         self.line(depth + 1, f"j = kc.int32({index}) + {MARGIN}")
         name = self.rng.choice((index, "j"))
         for _ in range(self.rng.randint(1, 3)):
@@ -284,7 +290,8 @@ class CollectingProgram(RowProgram):
 
     def element(self, matrix: str, index: str) -> str:
         column = f"{self.rng.choice(('{k}', '{k}', '{k} + 1', '3'))} + {MARGIN - 1}"
-        return f"{matrix}[{self.rng.choice(ROWS)}, {column.format(k=index)}]"
+        rows = (*ROWS, *[f"(i + {self.outer}) % 50"] * 4) if self.outer else ROWS
+        return f"{matrix}[{self.rng.choice(rows)}, {column.format(k=index)}]"
 
 
 class ColumnProgram(RowProgram):

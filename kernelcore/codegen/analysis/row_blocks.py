@@ -25,7 +25,12 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import Scalar
-from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
+from kernelcore.passes.access.accumulation_plan import (
+    are_known,
+    form_of,
+    launch_values,
+    unloaded_values,
+)
 from kernelcore.passes.access.index_offsets import definitions, position_of
 from kernelcore.passes.access.trips import known_trips
 
@@ -74,6 +79,8 @@ class BlockedLoop:
         equal: Such pairs which may be one array, too.
         by_rows: Its iterations as lanes, where a gang goes along one row after the other instead.
         has_blocks: Whether rows that are too short for it are transposed.
+        has_own_lengths: Whether threads have different numbers of iterations: only single threads
+            run it, by rows.
     """
 
     streams: tuple[RowStream, ...]
@@ -84,6 +91,7 @@ class BlockedLoop:
     equal: tuple[tuple[Var, Var], ...]
     by_rows: IndependentLoop | None = None
     has_blocks: bool = True
+    has_own_lengths: bool = False
 
     @property
     def is_ordered_if_short(self) -> bool:
@@ -110,15 +118,21 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
     outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}
-    known = (
-        launch_values(func) if any(b.is_ordered_if_short for b in made.values()) else set[Atom]()
-    )
-    for loop, blocked in made.items():
-        has_known_trips = are_known(loop.inputs[:3], known)
+    known, own = set[Atom](), set[Atom]()
+    if any(b.is_ordered_if_short for b in made.values()):
+        known = launch_values(func)
+    if any(b.has_own_lengths for b in made.values()):
+        own = unloaded_values(func)
+    for loop, blocked in list(made.items()):
+        has_known_trips = are_known(loop.inputs[:3], own if blocked.has_own_lengths else known)
+        if blocked.has_own_lengths and not has_known_trips:
+            del made[loop]
+            continue
         if loop in outermost:
             streams = tuple(replace(stream, is_outermost=True) for stream in blocked.streams)
             made[loop] = replace(blocked, streams=streams)
-        if blocked.is_ordered_if_short and not (loop in outermost and has_known_trips):
+        has_rows = loop in outermost or _has_rows_alone(loop, blocked)
+        if blocked.is_ordered_if_short and not (has_rows and has_known_trips):
             made[loop] = replace(made[loop], by_rows=None)
     by_rows = {loop: blocked.by_rows for loop, blocked in made.items() if blocked.by_rows}
     most = MOST_TRANSPOSED // max(sum(len(made[loop].streams) for loop in by_rows), 1)
@@ -132,6 +146,27 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
         for loop, rows in by_rows.items():
             made[loop] = replace(made[loop], by_rows=replace(rows, most_in_panels=most))
     return made
+
+
+def loaded_alike(loop: Eqn) -> frozenset[Eqn]:
+    """The loads of ``loop`` that give the same in every iteration."""
+    (body,) = loop.regions
+    accesses = [eqn for eqn in walk_eqns(body) if eqn.op.kind in ACCESSES]
+    written = {eqn.inputs[0] for eqn in accesses if eqn.op.kind in WRITES}
+    moves = iteration_strides(body, 1)
+    return frozenset(
+        eqn
+        for eqn in accesses
+        if eqn.inputs[0] not in written
+        and all(stride_of(moves, i) == 0 for i in element_indices(eqn))
+    )
+
+
+def _has_rows_alone(loop: Eqn, blocked: BlockedLoop) -> bool:
+    """Whether ``loop`` goes through rows of threads, and no others."""
+    known = accesses_in_blocks({loop: blocked}) | loaded_alike(loop)
+    accesses = (eqn for eqn in walk_eqns(loop.regions[0]) if eqn.op.kind in ACCESSES)
+    return all(eqn in known for eqn in accesses)
 
 
 def _is_panel(func: Func, loop: Eqn, blocked: BlockedLoop) -> bool:
@@ -157,8 +192,9 @@ def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:
 
 def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> BlockedLoop | None:
     (body,), step = loop.regions, loop.inputs[2]
-    if not isinstance(step, Const) or any(stride_of(strides, a) != 0 for a in loop.inputs[:3]):
+    if not isinstance(step, Const):
         return None
+    has_own_lengths = any(stride_of(strides, a) != 0 for a in loop.inputs[:3])
     eqns = list(walk_eqns(body))
     # An assertion says whether later accesses may be made.
     if any(eqn.op.kind is OpKind.ASSERT for eqn in eqns):
@@ -175,6 +211,9 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     streams = [_stream(group, moves) for group in found.values()]
     alone = [s for s in streams if _is_alone(s, accesses, written)]
     scatters = _scatters([e for e in known if _is_scatter(e, strides, moves)], accesses, moves)
+    by_rows = _by_rows(loop, alone, accesses, strides)
+    if has_own_lengths and not (alone and by_rows is not None and by_rows.adds):
+        return None
     if not (alone or scatters):
         return None
     sums: dict[Eqn, int] = {}
@@ -195,7 +234,9 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
         indices,
         apart,
         equal,
-        _by_rows(loop, alone, accesses, strides),
+        by_rows,
+        has_blocks=not has_own_lengths,
+        has_own_lengths=has_own_lengths,
     )
 
 

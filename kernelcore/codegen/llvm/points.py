@@ -35,7 +35,12 @@ from kernelcore.codegen.simd.kept_rows import bind_rows, make_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.partial_sums import any_long
 from kernelcore.codegen.simd.squares import ROWS, Squares
-from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
+from kernelcore.codegen.simd.strategy import (
+    VectorStrategy,
+    bodies_for,
+    loops_in_parts,
+    rows_of_own_length,
+)
 from kernelcore.codegen.simd.strip_loop import Strips, strips_of
 from kernelcore.codegen.simd.tile_loop import Tile
 from kernelcore.ir.core import Eqn, Func, Region, Var
@@ -77,7 +82,9 @@ def emit_points(
         return
     packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
-    loops = _without(loops, in_parts)
+    # Where threads have rows of their own length, short ones are made in order, in vectors.
+    own_lengths = rows_of_own_length(func)
+    loops = _without(loops, [eqn for eqn in in_parts if eqn not in own_lengths])
     blocked = _blocked(e, func, in_parts)
     bodies = bodies_for(func, strategy)
 

@@ -156,21 +156,33 @@ def _suits_one(func: Func, blocked: Mapping[Eqn, BlockedLoop]) -> bool:
 
     Then one thread after the other has all its rows in the first cache.
     """
+    found = _besides_rows(func.body.eqns, blocked)
+    return found is not None and found <= MOST_INSTRUCTIONS_OF_ONE
+
+
+def _besides_rows(eqns: Iterable[Eqn], blocked: Mapping[Eqn, BlockedLoop]) -> int | None:
+    """The instructions of ``eqns`` outside of loops along rows; None if gangs suit them better."""
     instructions = 0
-    for eqn in func.body.eqns:
+    for eqn in eqns:
         if eqn.op.kind in LOOPS:
             is_along_row = eqn in blocked and blocked[eqn].by_rows is not None
-            if not (is_along_row or FEW_TRIPS in eqn.attrs):
-                return False
+            if is_along_row or FEW_TRIPS in eqn.attrs:
+                continue
+            inside = eqn.regions[-1].eqns
+            has_loops = any(e.op.kind in LOOPS for e in inside)
+            found = _besides_rows(inside, blocked) if has_loops else None
+            if found is None:
+                return None
+            instructions += found
             continue
         for part in (eqn, *eqns_inside(eqn)):
             # Gangs add to elements that threads share as a tree.
             if part.op.kind in LOOPS or (
                 part.op.kind is OpKind.ATOMIC_ADD and form_of(part) is not AddForm.OWNED
             ):
-                return False
+                return None
             instructions += count_of(part)
-    return instructions <= MOST_INSTRUCTIONS_OF_ONE
+    return instructions
 
 
 def _partial_sums(func: Func) -> int:

@@ -15,7 +15,7 @@ from kernelcore.codegen.analysis.component_groups import (
     component_of,
     rows_apart,
 )
-from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
+from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops, loaded_alike
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
@@ -89,9 +89,10 @@ def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
     Those of a row of components count as ``ACCESSES_PER_ROW``. If a kernel without loops scatters
     rows alone, none count: such gangs gain with any arithmetic (docs/decisions/292).
     """
-    in_blocks = accesses_in_blocks(blocked_loops(func, strides))
+    blocked = blocked_loops(func, strides)
+    together = accesses_in_blocks(blocked).union(*map(loaded_alike, blocked))
     eqns, rows = list(walk_eqns(func.body)), rows_apart(func)
-    apart = [e for e in eqns if e not in in_blocks and _is_scattered(e, strides)]
+    apart = [e for e in eqns if e not in together and _is_scattered(e, strides)]
     if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in eqns):
         return frozenset()
     return frozenset(e for e in apart if e not in rows or e in rows[e][:ACCESSES_PER_ROW])

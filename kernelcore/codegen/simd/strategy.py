@@ -88,7 +88,7 @@ def choose_strategy(func: Func, host: Host) -> VectorStrategy:
     gang = _gang_for(func, host)
     if gang > 1:
         return in_gangs(func, gang, host)
-    if config.optimize and suits_loop_lanes(func):
+    if config.optimize and (suits_loop_lanes(func) or rows_of_own_length(func)):
         return VectorStrategy(loop_lanes=LOOP_LANES, least_masked_bytes=host.least_masked_bytes)
     has_packs = config.optimize and not loops_in_parts(func)
     if has_packs and packs(func, host.register_bytes).regions:
@@ -170,7 +170,9 @@ def loops_in_parts(func: Func) -> Mapping[Eqn, IndependentLoop]:
 
     The order of a sum must not depend on the strategy, so ``func`` alone decides.
     """
-    return _in_parts_of_gangs(func) if has_vector_form(func) else {}
+    if func.keeps_bits or next(scalar_only(func), None) is not None:
+        return {}
+    return _in_parts_of_gangs(func)
 
 
 def _in_parts_of_gangs(func: Func) -> Mapping[Eqn, IndependentLoop]:
@@ -204,9 +206,15 @@ def points_at_once(func: Func) -> int:
 
 def has_vector_form(func: Func) -> bool:
     """Whether every operation of ``func`` can run for a gang of threads, with the bits it keeps."""
-    if next(scalar_only(func), None) is not None:
+    if next(scalar_only(func), None) is not None or rows_of_own_length(func):
         return False
     return not (func.keeps_bits and _in_parts_of_gangs(func))
+
+
+def rows_of_own_length(func: Func) -> list[Eqn]:
+    """The loops along rows whose sums have parts though threads have different numbers of them."""
+    found = blocked_loops(func, lane_strides(func))
+    return [eqn for eqn, loop in found.items() if loop.has_own_lengths]
 
 
 def scalar_only(func: Func) -> Iterator[Eqn]:

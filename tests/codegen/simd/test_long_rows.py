@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base.host import host
 from kernelcore.codegen.simd.bodies import choose_bodies
+from kernelcore.codegen.simd.strategy import (
+    choose_strategy,
+    has_vector_form,
+    loops_in_parts,
+    rows_of_own_length,
+)
+from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
+from tests.helpers import interpreter
 
 
 @kc.kernel
@@ -58,10 +67,53 @@ def with_activation(x: kc.array2d[float], y: kc.array[float]):
     y[i] = kc.tanh(total)
 
 
+@kc.kernel
+def of_groups(x: kc.array3d[float], w: kc.array2d[float], y: kc.array3d[float]):
+    i = kc.tid()
+    total = 0.0
+    for c in range(x.shape[1]):
+        for k in range(x.shape[2]):
+            total += x[i, c, k] * x[i, c, k]
+    for c in range(x.shape[1]):
+        for k in range(x.shape[2]):
+            y[i, c, k] = x[i, c, k] / kc.sqrt(total) * w[i, c]
+
+
+@kc.kernel
+def distances(x: kc.array2d[float], z: kc.array2d[float], y: kc.array[float]):
+    i = kc.tid()
+    found = 0.0
+    for j in range(z.shape[0]):
+        for k in range(x.shape[1]):
+            found += (x[i, k] - z[j, k]) * (x[i, k] - z[j, k])
+    y[i] = found
+
+
+@kc.kernel
+def up_to_own(x: kc.array2d[float], y: kc.array2d[float]):
+    i = kc.tid()
+    total = 0.0
+    for k in range(i + 1):
+        total += kc.exp(x[i, k])
+    for k in range(i + 1):
+        y[i, k] = kc.exp(x[i, k]) / total
+
+
+@kc.kernel
+def of_segments(start: kc.array[int], x: kc.array[float], y: kc.array[float]):
+    i = kc.tid()
+    total = 0.0
+    for k in range(start[i], start[i + 1]):
+        total += kc.exp(x[k])
+    y[i] = total
+
+
 @pytest.mark.parametrize(
     ("kernel", "lanes"),
     [
         (normalise, 1),
+        (of_groups, 1),
+        (distances, 16),
         (loss, 16),
         (with_other_loop, 16),
         (with_much_else, 16),
@@ -83,6 +135,56 @@ def test_results_are_those_of_other_strides(rows: int, columns: int) -> None:
     exact = x.astype(np.float64)
     exact /= np.sqrt((exact * exact).sum(1, keepdims=True))
     assert np.allclose(y, exact, rtol=1e-6, atol=0)
+
+
+def of_kernel(kernel: kc.Kernel) -> Func:
+    return optimize(kernel.func)
+
+
+def test_loops_in_others_have_parts_where_all_they_read_are_rows_of_threads() -> None:
+    """Of what lanes share, the next iteration of the loop around would read another row."""
+    found = {k.name: list(loops_in_parts(of_kernel(k)).values()) for k in (of_groups, distances)}
+    assert [len(found[name]) for name in ("of_groups", "distances")] == [1, 0]
+
+
+@pytest.mark.parametrize("columns", [5, 31, 32, 77])
+@pytest.mark.parametrize("rows", [1, 15, 37])
+def test_rows_of_groups_are_summed_up_exactly(rows: int, columns: int) -> None:
+    rng = np.random.default_rng(rows * columns)
+    x, w = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, 3, columns), (rows, 3)))
+    y, wanted = np.zeros_like(x), [x.copy(), w.copy(), np.zeros_like(x)]
+    kc.launch(of_groups, rows, [x, w, y])
+    interpreter.run(of_kernel(of_groups), wanted, (rows,))
+    np.testing.assert_array_equal(y, wanted[2])
+    exact = x.astype(np.float64)
+    exact *= w[:, :, None] / np.sqrt((exact * exact).sum((1, 2), keepdims=True))
+    np.testing.assert_allclose(y, exact, rtol=2e-6)
+
+
+def test_single_threads_go_along_rows_of_their_own_length() -> None:
+    for kernel, count in ((up_to_own, 1), (of_segments, 0), (normalise, 0)):
+        func = of_kernel(kernel)
+        assert len(rows_of_own_length(func)) == count
+        assert has_vector_form(func) == (not count)
+        assert (choose_strategy(func, host()).gang == 1) == bool(count)
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("size", [1, 7, 31, 32, 33, 200])
+def test_rows_of_their_own_length_are_summed_up_exactly(size: int) -> None:
+    x = np.random.default_rng(size).normal(size=(size, size)).astype(np.float32)
+    wanted = [x, np.zeros_like(x)]
+    interpreter.run(of_kernel(up_to_own), wanted, (size,))
+    exact = np.tril(np.exp(x.astype(np.float64)))
+    np.testing.assert_allclose(wanted[1], exact / exact.sum(1, keepdims=True), rtol=2e-6)
+    for threads in (1, 2, 3):
+        kc.set_num_threads(threads)
+        for given, y in (
+            (x, np.zeros_like(x)),
+            (np.asfortranarray(x), np.zeros_like(x).T.copy().T),
+        ):
+            kc.launch(up_to_own, size, [given, y])
+            np.testing.assert_array_equal(y, wanted[1])
 
 
 @pytest.mark.usefixtures("eager_sharing")
