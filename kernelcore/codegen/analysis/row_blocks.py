@@ -32,6 +32,7 @@ from kernelcore.passes.access.accumulation_plan import (
     unloaded_values,
 )
 from kernelcore.passes.access.index_offsets import definitions, position_of
+from kernelcore.passes.access.repeated_loads import repeated_loads
 from kernelcore.passes.access.trips import known_trips
 
 # Loops that are known to have fewer iterations make their sums one by one.
@@ -114,20 +115,19 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
     if not loops:
         return {}
+    own = [loop for loop in loops if _has_own_lengths(loop, strides)]
+    if own:
+        known = unloaded_values(func)
+        loops = [e for e in loops if e not in own or are_known(e.inputs[:3], known)]
     defined = definitions(func)
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
     outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}
-    known, own = set[Atom](), set[Atom]()
-    if any(b.is_ordered_if_short for b in made.values()):
-        known = launch_values(func)
-    if any(b.has_own_lengths for b in made.values()):
-        own = unloaded_values(func)
-    for loop, blocked in list(made.items()):
-        has_known_trips = are_known(loop.inputs[:3], own if blocked.has_own_lengths else known)
-        if blocked.has_own_lengths and not has_known_trips:
-            del made[loop]
-            continue
+    known = (
+        launch_values(func) if any(b.is_ordered_if_short for b in made.values()) else set[Atom]()
+    )
+    for loop, blocked in made.items():
+        has_known_trips = blocked.has_own_lengths or are_known(loop.inputs[:3], known)
         if loop in outermost:
             streams = tuple(replace(stream, is_outermost=True) for stream in blocked.streams)
             made[loop] = replace(blocked, streams=streams)
@@ -148,23 +148,14 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     return made
 
 
-def loaded_alike(loop: Eqn) -> frozenset[Eqn]:
-    """The loads of ``loop`` that give the same in every iteration."""
-    (body,) = loop.regions
-    accesses = [eqn for eqn in walk_eqns(body) if eqn.op.kind in ACCESSES]
-    written = {eqn.inputs[0] for eqn in accesses if eqn.op.kind in WRITES}
-    moves = iteration_strides(body, 1)
-    return frozenset(
-        eqn
-        for eqn in accesses
-        if eqn.inputs[0] not in written
-        and all(stride_of(moves, i) == 0 for i in element_indices(eqn))
-    )
+def _has_own_lengths(loop: Eqn, strides: Strides) -> bool:
+    """Whether threads may have different numbers of iterations."""
+    return any(stride_of(strides, a) != 0 for a in loop.inputs[:3])
 
 
 def _has_rows_alone(loop: Eqn, blocked: BlockedLoop) -> bool:
     """Whether ``loop`` goes through rows of threads, and no others."""
-    known = accesses_in_blocks({loop: blocked}) | loaded_alike(loop)
+    known = {*accesses_in_blocks({loop: blocked}), *repeated_loads(loop)}
     accesses = (eqn for eqn in walk_eqns(loop.regions[0]) if eqn.op.kind in ACCESSES)
     return all(eqn in known for eqn in accesses)
 
@@ -194,7 +185,7 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const):
         return None
-    has_own_lengths = any(stride_of(strides, a) != 0 for a in loop.inputs[:3])
+    has_own_lengths = _has_own_lengths(loop, strides)
     eqns = list(walk_eqns(body))
     # An assertion says whether later accesses may be made.
     if any(eqn.op.kind is OpKind.ASSERT for eqn in eqns):
@@ -227,17 +218,8 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
     pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, indices, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
-    return BlockedLoop(
-        tuple(alone),
-        sums,
-        scatters,
-        indices,
-        apart,
-        equal,
-        by_rows,
-        has_blocks=not has_own_lengths,
-        has_own_lengths=has_own_lengths,
-    )
+    made_at_once = (tuple(alone), sums, scatters, indices, apart, equal)
+    return BlockedLoop(*made_at_once, by_rows, not has_own_lengths, has_own_lengths)
 
 
 def _by_rows(

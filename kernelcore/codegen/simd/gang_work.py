@@ -15,13 +15,14 @@ from kernelcore.codegen.analysis.component_groups import (
     component_of,
     rows_apart,
 )
-from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops, loaded_alike
+from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
 from kernelcore.ir.walk import array_type, element_indices, eqns_inside, walk_eqns
+from kernelcore.passes.access.repeated_loads import repeated_loads
 
 # Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
 # loop of a thread, and outside of loops.
@@ -90,7 +91,7 @@ def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
     rows alone, none count: such gangs gain with any arithmetic (docs/decisions/292).
     """
     blocked = blocked_loops(func, strides)
-    together = accesses_in_blocks(blocked).union(*map(loaded_alike, blocked))
+    together = accesses_in_blocks(blocked).union(*map(repeated_loads, blocked))
     eqns, rows = list(walk_eqns(func.body)), rows_apart(func)
     apart = [e for e in eqns if e not in together and _is_scattered(e, strides)]
     if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in eqns):

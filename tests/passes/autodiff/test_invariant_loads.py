@@ -71,10 +71,9 @@ def narrow(x: kc.array[kc.float16], y: kc.array[kc.float16], n: int):
 
 
 def loads_in_loops(func: Any) -> list[str]:
-    found = walk_paths(func.body)
-    return sorted(
-        eqn.inputs[0].name for eqn, path in found if eqn.op.kind is OpKind.LOAD and is_in_loop(path)
-    )
+    names = {p: p.name for p in func.params}
+    loads = ((eqn, path) for eqn, path in walk_paths(func.body) if eqn.op.kind is OpKind.LOAD)
+    return sorted(names[eqn.inputs[0]] for eqn, path in loads if is_in_loop(path))
 
 
 @pytest.mark.parametrize(
