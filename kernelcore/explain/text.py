@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.simd.gathering import FEW_POINTS, LEAST_TRIPS_OF_FEW
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.squares import ROWS
 from kernelcore.codegen.simd.strip_loop import ROWS_OF_BLOCK
@@ -37,7 +38,8 @@ def _head(e: Explanation) -> list[str]:
         lines.append(f"  {longer}, {lanes}")
     if e.gathered is not None:
         least = e.gathered.least_trips
-        when = f" where loops have {least} iterations or more" if least else ""
+        few = f"{LEAST_TRIPS_OF_FEW} in rows of at most {FEW_POINTS} threads"
+        when = f" where loops have {least} iterations or more, {few}" if least else ""
         names = ", ".join(e.gathered.names)
         lines.append(f"  additions to {names} are gathered: loops over the threads make them{when}")
         if e.gathered.divided:

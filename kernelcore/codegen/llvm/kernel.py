@@ -127,7 +127,7 @@ def _gathered_detour(
     gathering: Gathering, strategies: Sequence[VectorStrategy], target: _Target
 ) -> Detour:
     def is_taken(e: Emitter, dims: Sequence[str]) -> str:
-        return pieces.are_long(e, gathering.sums, gathering.least_trips)
+        return pieces.pays(e, gathering, dims)
 
     symbol, e = "@kc.gathered", _gathered(gathering, strategies, target)
     marks = target.marks(gathering.sums.func)

@@ -22,7 +22,7 @@ from kernelcore.codegen.llvm.blocks import repeat
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.gang_loop import minimum
-from kernelcore.codegen.simd.gathering import Gathering
+from kernelcore.codegen.simd.gathering import FEW_POINTS, LEAST_TRIPS_OF_FEW, Gathering
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
 from kernelcore.language.types import ArrayType
@@ -42,14 +42,16 @@ OWN_ROWS = 256
 _NO_LIMIT = 1 << 40
 
 
-def are_long(e: Emitter, found: GatheredSums, trips: int) -> str:
-    """Whether every loop of a launch has at least ``trips`` iterations, as i1.
+def pays(e: Emitter, gathering: Gathering, dims: Sequence[str]) -> str:
+    """Whether every loop of a launch over ``dims``, i64, has iterations enough to gather, as i1.
 
     The arguments of the kernel are bound.
     """
-    result = "true"
+    found, result = gathering.sums, "true"
+    is_short = e.op(f"icmp sle i64 {dims[-1]}, {FEW_POINTS}")
+    least = e.op(f"select i1 {is_short}, i64 {LEAST_TRIPS_OF_FEW}, i64 {gathering.least_trips}")
     for bounds in found.bounds:
-        is_long = e.op(f"icmp uge i64 {launch_trips(e, found.func, bounds)}, {trips}")
+        is_long = e.op(f"icmp uge i64 {launch_trips(e, found.func, bounds)}, {least}")
         result = e.op(f"and i1 {result}, {is_long}")
     return result
 

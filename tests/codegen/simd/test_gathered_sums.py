@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,12 @@ import torch
 
 import kernelcore as kc
 from kernelcore.base import native
-from kernelcore.codegen.simd.gathering import choose_gathering
+from kernelcore.codegen.simd.gathering import (
+    FEW_POINTS,
+    LEAST_TRIPS,
+    LEAST_TRIPS_OF_FEW,
+    choose_gathering,
+)
 from kernelcore.codegen.target import cpu
 from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Func
@@ -172,8 +178,10 @@ def test_gradients_do_not_depend_on_the_threads(
 
 
 @pytest.mark.usefixtures("eager_sharing")
-@pytest.mark.parametrize("length", [3, 15, 16, 40])
-@pytest.mark.parametrize("size", [(7, 9), (130, 70), (33, 300), (70, 3000), (20, 9000)])
+@pytest.mark.parametrize("length", [3, 4, 15, 16, 40])
+@pytest.mark.parametrize(
+    "size", [(7, 9), (130, 70), (33, 300), (70, 3000), (20, 9000), (200, 32), (200, 33), (500, 1)]
+)
 def test_loops_of_any_length_give_the_gradient(length: int, size: tuple[int, int]) -> None:
     a, b, cotangent = data((size[0], length), (length, size[1]), size)
     found: list[list[Any]] = []
@@ -244,6 +252,15 @@ def test_an_array_that_is_added_to_may_share_memory() -> None:
 def test_llvm_hoists_code_out_of_the_loops_of_sums() -> None:
     """The kernel that runs before them, in the same module, has no loop."""
     assert STRAIGHT not in cpu.llvm_text(adjoint_func(product))
+
+
+def test_launches_over_short_rows_gather_sums_of_fewer_iterations() -> None:
+    text = cpu.llvm_text(adjoint_func(product))
+    least = re.search(r"(%\S+) = select i1 (%\S+), i64 (\d+), i64 (\d+)\n", text)
+    assert least is not None
+    assert least.group(3, 4) == (str(LEAST_TRIPS_OF_FEW), str(LEAST_TRIPS))
+    assert re.search(rf"{least[2]} = icmp sle i64 %\S+, {FEW_POINTS}\n", text)
+    assert re.search(rf"icmp uge i64 %\S+, {least[1]}\n", text)
 
 
 def test_the_report_says_which_sums_are_gathered() -> None:
