@@ -23,7 +23,12 @@ from kernelcore.codegen.analysis.uniformity import (
 from kernelcore.codegen.simd.cost_model import gains_as_vector, outer_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.row_transfer import BLOCK
-from kernelcore.codegen.simd.strategy import VectorStrategy, bodies_for, loops_in_parts
+from kernelcore.codegen.simd.strategy import (
+    VectorStrategy,
+    bodies_for,
+    loops_in_parts,
+    rows_of_own_length,
+)
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import walk_eqns, walk_paths
@@ -34,6 +39,7 @@ _BY_ROWS_IF_LONG = (
     f"{_BY_ROWS}; fewer than {INDEPENDENT_LANES} iterations in blocks of {BLOCK}, in their order"
 )
 _IN_PARTS = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once"
+_OWN_LENGTHS = f"from {INDEPENDENT_LANES} iterations on {_IN_PARTS}; fewer are added in their order"
 _OUTER = f"{INDEPENDENT_LANES} or {LOOP_LANES} iterations at once, with the loops inside"
 _INSIDE = "for all iterations of the loop around it at once"
 _KEEPS = "in long rows it keeps values for later loops"
@@ -64,7 +70,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
     strides = lane_strides(func) if strategy.gang > 1 else None
     in_blocks, outer = blocks_of(func, strategy), outer_of(func, strategy)
     dependences, in_parts = loop_dependences(func), loops_in_parts(func)
-    kept = bodies_for(func, strategy).kept
+    own_lengths, kept = rows_of_own_length(func), bodies_for(func, strategy).kept
     roles = () if kept is None else ((_KEEPS, kept.keeping), (_TAKES, kept.taking))
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
@@ -76,7 +82,7 @@ def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None])
             how += "".join(f"; {text}" for text, members in roles if eqn in members)
             why = ""
         elif eqn in in_parts:
-            how, why = _IN_PARTS, ""
+            how, why = _OWN_LENGTHS if eqn in own_lengths else _IN_PARTS, ""
         elif eqn in outer or any(around in outer for around, _ in path):
             how, why = _OUTER if eqn in outer else _INSIDE, ""
         else:

@@ -25,6 +25,7 @@ from kernelcore.codegen.simd.strategy import (
     VectorStrategy,
     bodies_for,
     choose_strategy,
+    rows_of_own_length,
     scalar_only,
     short_loops,
 )
@@ -309,7 +310,7 @@ def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
 
 def _reason(func: Func, strategy: VectorStrategy, bodies: Bodies, source: Source) -> str:
     """Why ``func`` has ``strategy``, in words; the code generator asks the same questions."""
-    if bodies.is_squares:
+    if bodies.leaves_rest_to_threads:
         return "along the other axis of the grid, its elements are adjacent"
     if strategy.gang > 1 and obstacle_to_gangs(func) is not None:
         return "in the middle of a row it accesses adjacent elements"
@@ -318,6 +319,9 @@ def _reason(func: Func, strategy: VectorStrategy, bodies: Bodies, source: Source
     scalar = next(scalar_only(func), None)
     if scalar is not None:
         return f"{_quoted(scalar, source)} has no vector form"
+    own = rows_of_own_length(func)
+    if own and strategy.loop_lanes > 1:
+        return f"{_quoted(own[0], source)} goes along rows of another length for each thread"
     found = obstacle_to_gangs(func)
     if found is None:
         return "config.optimize is off"

@@ -149,7 +149,7 @@ int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, i
   if (point_ps > kLongestTileNs * 1000 / tile) return chunk;
   bool is_short = point_ps > 0 && point_ps < kShortNs * 1000 / launch.total;
   if (dims[0] < kTileRows && !is_short) return chunk;
-  // Two tiles, or twice the rows that pay for panels.
+  // Twice the rows that pay for tiles.
   bool has_few_rows = launch.total <= 2 * tile_rows * dims[1];
   return is_short && has_few_rows ? launch.total : rounded_up(chunk, tile);
 }

@@ -14,7 +14,8 @@ constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// The points of each chunk but the last one, in a kernel without panels. It depends only on the
+/// The points of each chunk but the last one, in a kernel without panels or
+/// squares. It depends only on the
 /// kernel and its grid: results must not change with the number of threads.
 int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch);
 
@@ -22,9 +23,9 @@ int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch
 int64_t points_with_copies(const LaunchDescriptor& descriptor, const void* block,
                            const Launch& launch);
 
-/// `chunk`, enlarged to whole tiles of rows, or to all rows where each call would make panels for
-/// few. What a point took in an earlier run tells whether a chunk would be too long: nothing
-/// interrupts it, nor is it shared.
+/// `chunk`, enlarged to whole tiles of rows, which are squares or have panels, or to all rows where
+/// each call would run few. What a point took in an earlier run tells whether a chunk would be too
+/// long: nothing interrupts it, nor is it shared.
 int64_t panel_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t chunk);
 
 }  // namespace kernelcore

@@ -20,6 +20,7 @@ from kernelcore.codegen.analysis.independent_loops import (
 )
 from kernelcore.codegen.analysis.panels import LEAST_BITS, MOST_TRANSPOSED, is_shared_by_rows
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
+from kernelcore.codegen.analysis.rows_one_by_one import besides_rows, grows_with_thread
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
@@ -29,7 +30,6 @@ from kernelcore.passes.access.accumulation_plan import (
     are_known,
     form_of,
     launch_values,
-    unloaded_values,
 )
 from kernelcore.passes.access.index_offsets import definitions, position_of
 from kernelcore.passes.access.repeated_loads import repeated_loads
@@ -115,10 +115,6 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
     if not loops:
         return {}
-    own = [loop for loop in loops if _has_own_lengths(loop, strides)]
-    if own:
-        known = unloaded_values(func)
-        loops = [e for e in loops if e not in own or are_known(e.inputs[:3], known)]
     defined = definitions(func)
     found = {loop: _blocked(loop, strides, defined) for loop in loops}
     made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
@@ -135,22 +131,23 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
         if blocked.is_ordered_if_short and not (has_rows and has_known_trips):
             made[loop] = replace(made[loop], by_rows=None)
     by_rows = {loop: blocked.by_rows for loop, blocked in made.items() if blocked.by_rows}
+    own_lengths = {loop for loop, blocked in made.items() if blocked.has_own_lengths}
+    if own_lengths and not (
+        any(by_rows[loop].adds for loop in own_lengths)
+        and besides_rows(func.body.eqns, by_rows) is not None
+    ):
+        return {loop: made[loop] for loop in made if loop not in own_lengths}
     most = MOST_TRANSPOSED // max(sum(len(made[loop].streams) for loop in by_rows), 1)
     # Loops of fewer than INDEPENDENT_LANES iterations always collect in order, in panels.
     if (
         by_rows
         and most >= INDEPENDENT_LANES
         and can_tile_rows(func)
-        and all(_is_panel(func, loop, made[loop]) for loop in by_rows)
+        and all(loop in outermost and _is_panel(func, loop, made[loop]) for loop in by_rows)
     ):
         for loop, rows in by_rows.items():
             made[loop] = replace(made[loop], by_rows=replace(rows, most_in_panels=most))
     return made
-
-
-def _has_own_lengths(loop: Eqn, strides: Strides) -> bool:
-    """Whether threads may have different numbers of iterations."""
-    return any(stride_of(strides, a) != 0 for a in loop.inputs[:3])
 
 
 def _has_rows_alone(loop: Eqn, blocked: BlockedLoop) -> bool:
@@ -185,7 +182,9 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const):
         return None
-    has_own_lengths = _has_own_lengths(loop, strides)
+    has_own_lengths = any(stride_of(strides, a) != 0 for a in loop.inputs[:2])
+    if has_own_lengths and not grows_with_thread(loop, strides, defined):
+        return None
     eqns = list(walk_eqns(body))
     # An assertion says whether later accesses may be made.
     if any(eqn.op.kind is OpKind.ASSERT for eqn in eqns):
@@ -203,7 +202,7 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     alone = [s for s in streams if _is_alone(s, accesses, written)]
     scatters = _scatters([e for e in known if _is_scatter(e, strides, moves)], accesses, moves)
     by_rows = _by_rows(loop, alone, accesses, strides)
-    if has_own_lengths and not (alone and by_rows is not None and by_rows.adds):
+    if has_own_lengths and not (alone and by_rows is not None):
         return None
     if not (alone or scatters):
         return None
@@ -218,8 +217,11 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
     pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, indices, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
-    made_at_once = (tuple(alone), sums, scatters, indices, apart, equal)
-    return BlockedLoop(*made_at_once, by_rows, not has_own_lengths, has_own_lengths)
+    return BlockedLoop(
+        *(tuple(alone), sums, scatters, indices, apart, equal, by_rows),
+        has_blocks=not has_own_lengths,
+        has_own_lengths=has_own_lengths,
+    )
 
 
 def _by_rows(

@@ -113,7 +113,11 @@ def _goes_along(eqn: Eqn, strides: Strides) -> bool:
         case OpKind.FOR:
             return all(stride_of(strides, a) == 0 for a in eqn.inputs[:3])
         case OpKind.IF:
-            return all(e.op.kind is not OpKind.FOR for e in eqns_inside(eqn))
+            # What is inside is copied for a row as it is, and asks for the index of the first one.
+            return not any(
+                e.op.kind is OpKind.FOR or (e.op.kind is OpKind.TID and strides[e.out] != 0)
+                for e in eqns_inside(eqn)
+            )
         case kind:
             return kind in _WITHOUT_EFFECT or kind in _WRITES
 

@@ -133,7 +133,7 @@ def emit_points(
     strips = None if bodies.walks is None else _strips(e, func, bodies.walks, packed_arrays)
     # Rows outside of tiles have gangs of their own only where those have another size.
     takes_all = tiles and tail is not None and all(tile.gang == e.gang for tile in tiles)
-    takes_all = takes_all or bodies.is_squares
+    takes_all = takes_all or bodies.leaves_rest_to_threads
     leaves_gangs = "true" if takes_all else any_long(e, func, split)
     code = RowCode(
         general,

@@ -13,6 +13,7 @@ from kernelcore.codegen.analysis.kept_rows import (
     kept_rows,
 )
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
+from kernelcore.codegen.analysis.rows_one_by_one import besides_rows
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
     lane_strides,
@@ -39,8 +40,8 @@ from kernelcore.codegen.simd.gang_work import (
 )
 from kernelcore.codegen.simd.squares import Squares, squares_of
 from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import array_type, eqns_inside, walk_eqns
+from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import array_type, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.dense_middle import DenseMiddle, dense_middle
 
@@ -73,7 +74,7 @@ class Bodies:
         kept: The kernel in the form for the tail that keeps values of rows; None without it.
         walks: The kernel in parts that gangs run together; None without them.
         squares: The kernel for gangs that run several rows of the grid; None without it.
-        is_squares: Whether single threads run what no squares take.
+        leaves_rest_to_threads: Whether single threads run what no squares take.
     """
 
     general_lanes: int = 1
@@ -83,7 +84,7 @@ class Bodies:
     kept: KeptRows | None = None
     walks: ColumnWalks | None = None
     squares: Squares | None = None
-    is_squares: bool = False
+    leaves_rest_to_threads: bool = False
 
     @property
     def has_tail(self) -> bool:
@@ -101,7 +102,7 @@ def choose_bodies(
     """
     squares = squares_of(func, least_masked_bytes) if gang > 1 else None
     if squares is not None and obstacle_to_gangs(func) is not None:
-        return Bodies(squares=squares, is_squares=True)
+        return Bodies(squares=squares, leaves_rest_to_threads=True)
     bodies = replace(_any_place(func, gang, tile_rows, least_masked_bytes), squares=squares)
     if bodies.tail_lanes == gang and tile_gang:
         # The tail runs whole rows of launches that have tiles, too, which suits gangs of these.
@@ -142,13 +143,13 @@ def _for_long_rows(func: Func, gang: int, bodies: Bodies) -> Bodies:
         loop.is_ordered_if_short for loop in blocked.values()
     ):
         return bodies
-    suits_one = _suits_one(func, blocked)
+    alone = _suits_one(func, blocked)
     if _has_quick_tail(func, list(walk_eqns(func.body))):
-        least = LEAST_INSTRUCTIONS_OF_ONE if suits_one else LEAST_INSTRUCTIONS
+        least = LEAST_INSTRUCTIONS_OF_ONE if alone else LEAST_INSTRUCTIONS
         kept = kept_rows(func, least)
         if kept is not None:
             bodies = replace(bodies, tail_lanes=gang, kept=kept)
-    return replace(bodies, tail_lanes=1) if bodies.has_tail and suits_one else bodies
+    return replace(bodies, tail_lanes=1) if bodies.has_tail and alone else bodies
 
 
 def _suits_one(func: Func, blocked: Mapping[Eqn, BlockedLoop]) -> bool:
@@ -156,33 +157,9 @@ def _suits_one(func: Func, blocked: Mapping[Eqn, BlockedLoop]) -> bool:
 
     Then one thread after the other has all its rows in the first cache.
     """
-    found = _besides_rows(func.body.eqns, blocked)
-    return found is not None and found <= MOST_INSTRUCTIONS_OF_ONE
-
-
-def _besides_rows(eqns: Iterable[Eqn], blocked: Mapping[Eqn, BlockedLoop]) -> int | None:
-    """The instructions of ``eqns`` outside of loops along rows; None if gangs suit them better."""
-    instructions = 0
-    for eqn in eqns:
-        if eqn.op.kind in LOOPS:
-            is_along_row = eqn in blocked and blocked[eqn].by_rows is not None
-            if is_along_row or FEW_TRIPS in eqn.attrs:
-                continue
-            inside = eqn.regions[-1].eqns
-            has_loops = any(e.op.kind in LOOPS for e in inside)
-            found = _besides_rows(inside, blocked) if has_loops else None
-            if found is None:
-                return None
-            instructions += found
-            continue
-        for part in (eqn, *eqns_inside(eqn)):
-            # Gangs add to elements that threads share as a tree.
-            if part.op.kind in LOOPS or (
-                part.op.kind is OpKind.ATOMIC_ADD and form_of(part) is not AddForm.OWNED
-            ):
-                return None
-            instructions += count_of(part)
-    return instructions
+    rows = [eqn for eqn, loop in blocked.items() if loop.by_rows is not None]
+    others = besides_rows(func.body.eqns, rows)
+    return others is not None and sum(map(count_of, others)) <= MOST_INSTRUCTIONS_OF_ONE
 
 
 def _partial_sums(func: Func) -> int:

@@ -212,7 +212,7 @@ def has_vector_form(func: Func) -> bool:
 
 
 def rows_of_own_length(func: Func) -> list[Eqn]:
-    """The loops along rows whose sums have parts though threads have different numbers of them."""
+    """The loops along rows that differ in length among threads, where one thread runs at a time."""
     found = blocked_loops(func, lane_strides(func))
     return [eqn for eqn, loop in found.items() if loop.has_own_lengths]
 

@@ -12,8 +12,8 @@ from kernelcore.ir.walk import eqns_inside
 def repeated_loads(loop: Eqn) -> Mapping[Eqn, Sequence[Eqn]]:
     """The loads that every iteration of ``loop`` makes alike, each with what computes its indices.
 
-    Nothing in the loop writes their arrays, which share no memory with others. Loads inside of
-    branches and of other loops are left out.
+    Nothing in the loop writes their arrays by name; where arrays may share memory, an iteration may
+    change what the next one loads. Loads inside of branches and of other loops are left out.
     """
     (body,), inside = loop.regions, list(eqns_inside(loop))
     written = {eqn.inputs[0] for eqn in inside if eqn.op.kind in WRITES}

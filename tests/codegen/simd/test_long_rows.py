@@ -108,6 +108,36 @@ def of_segments(start: kc.array[int], x: kc.array[float], y: kc.array[float]):
     y[i] = total
 
 
+@kc.kernel
+def in_window(x: kc.array2d[float], y: kc.array[float]):
+    i = kc.tid()
+    total = 0.0
+    for k in range(kc.max(i - 2, 0), kc.min(i + 3, x.shape[1])):
+        total += kc.exp(x[i, k])
+    y[i] = total
+
+
+@kc.kernel
+def with_own_and_other_loop(x: kc.array2d[float], steps: int, y: kc.array[float]):
+    i = kc.tid()
+    total = 0.0
+    for k in range(i):
+        total += x[i, k]
+    for _ in range(steps):
+        total = 0.5 * kc.sin(total) + kc.exp(-total * total)
+    y[i] = total
+
+
+@kc.kernel
+def shared_by_rows(a: kc.array2d[float], w: kc.array2d[float], y: kc.array2d[float]):
+    i, j = kc.tid()
+    total = 0.0
+    for c in range(w.shape[1]):
+        for k in range(a.shape[1]):
+            total += a[j, k] * w[i, c]
+    y[i, j] = total
+
+
 @pytest.mark.parametrize(
     ("kernel", "lanes"),
     [
@@ -162,11 +192,12 @@ def test_rows_of_groups_are_summed_up_exactly(rows: int, columns: int) -> None:
 
 
 def test_single_threads_go_along_rows_of_their_own_length() -> None:
-    for kernel, count in ((up_to_own, 1), (of_segments, 0), (normalise, 0)):
+    others = (of_segments, in_window, with_own_and_other_loop, normalise)
+    for kernel, count in ((up_to_own, 2), *((other, 0) for other in others)):
         func = of_kernel(kernel)
         assert len(rows_of_own_length(func)) == count
         assert has_vector_form(func) == (not count)
-        assert (choose_strategy(func, host()).gang == 1) == bool(count)
+        assert not count or choose_strategy(func, host()).gang == 1
 
 
 @pytest.mark.usefixtures("eager_sharing")
@@ -185,6 +216,26 @@ def test_rows_of_their_own_length_are_summed_up_exactly(size: int) -> None:
         ):
             kc.launch(up_to_own, size, [given, y])
             np.testing.assert_array_equal(y, wanted[1])
+
+
+def test_the_report_says_why_threads_run_alone() -> None:
+    report = str(kc.explain(up_to_own))
+    assert (
+        "one thread at a time, its loops 8 iterations at once: 'for k in range(i + 1):'" in report
+    )
+    assert "goes along rows of another length for each thread" in report
+    assert (
+        "from 32 iterations on 32 or 8 iterations at once; fewer are added in their order" in report
+    )
+
+
+@pytest.mark.parametrize("rows", [3, 16, 33])
+def test_rows_in_nests_that_rows_of_the_grid_share_need_no_panels(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    shapes = ((21, 40), (rows, 3), (rows, 21))
+    a, w, y = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    kc.launch(shared_by_rows, y.shape, [a, w, y])
+    np.testing.assert_array_equal(y, w.sum(1)[:, None] * a.sum(1))
 
 
 @pytest.mark.usefixtures("eager_sharing")

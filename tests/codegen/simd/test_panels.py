@@ -53,3 +53,22 @@ def test_loops_of_different_lengths_share_the_room() -> None:
         kc.launch(products, dim=found.shape, inputs=[a, b, wide, found])
         expected = a[:, :40] @ c + c[:, 0].sum() - a[:, 2::3] @ b[2::3]
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_branch_of_a_tile_may_ask_for_the_launch_index() -> None:
+    @kc.kernel
+    def with_row(a: kc.array2d[float], b: kc.array2d[float], y: kc.array2d[float], n: int):
+        i, j = kc.tid()
+        total = 0.0
+        for k in range(b.shape[0]):
+            total += a[i, k] * b[k, j]
+        if n > 0:
+            row, _ = kc.tid()
+            total += 1000.0 * float(row)
+        y[i, j] = total
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 3, shape).astype(np.float32) for shape in ((40, 30), (30, 70)))
+    y = np.empty((40, 70), np.float32)
+    kc.launch(with_row, y.shape, [a, b, y, 1])
+    np.testing.assert_array_equal(y, a @ b + 1000 * np.arange(40, dtype=np.float32)[:, None])

@@ -90,6 +90,16 @@ def in_loop(x: kc.array2d[float], y: kc.array2d[float]):
 
 
 @kc.kernel
+def asking_late(x: kc.array2d[float], y: kc.array2d[float], n: int):
+    i, j = kc.tid()
+    value = x[j, i]
+    if n > 0:
+        row, _ = kc.tid()
+        value += float(row)
+    y[i, j] = value
+
+
+@kc.kernel
 def in_place(x: kc.array2d[float]):
     i, j = kc.tid()
     x[j, i] = x[i, j]
@@ -112,14 +122,16 @@ def test_gangs_take_squares(kernel: Any, host: Any) -> None:
     assert panel_rows(func) == ROWS
 
 
-@pytest.mark.parametrize("kernel", [gathered, strided, in_loop, in_place], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel", [gathered, strided, in_loop, in_place, asking_late], ids=lambda k: k.name
+)
 def test_other_kernels_have_none(kernel: Any) -> None:
     assert squares_of(func_of(kernel)) is None
 
 
 def test_single_threads_run_what_gangs_would_gather() -> None:
     bodies = {k.name: choose_bodies(func_of(k), 16, 1) for k in (transposed, shifted)}
-    assert {name: found.is_squares for name, found in bodies.items()} == {
+    assert {name: found.leaves_rest_to_threads for name, found in bodies.items()} == {
         "transposed": True,
         "shifted": False,
     }
@@ -184,6 +196,12 @@ def test_adjoints_add_in_squares(kernel: Any, shape: tuple[int, int]) -> None:
     axes = {"written": (1, 0), "of_batches": (0, 2, 1)}.get(kernel.name, (1, 0))
     factor = np.float32(2 if kernel.name == "written" else 1)
     np.testing.assert_array_equal(found[2], 1 + x + factor * (2 * y).transpose(axes))
+
+
+def test_a_branch_may_ask_for_the_launch_index() -> None:
+    x, y = numbers(64, 64), np.zeros((64, 64), np.float32)
+    kc.launch(asking_late, y.shape, [x, y, 1])
+    np.testing.assert_array_equal(y, x.T + np.arange(64, dtype=np.float32)[:, None])
 
 
 @pytest.mark.parametrize("part", [(0, 3), (5, 90), (35 * 16, 35 * 33 + 1), (34, 35 * 18)])
