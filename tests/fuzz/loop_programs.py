@@ -34,8 +34,8 @@ TYPES = (*FLOATS, "float32", "float16", "int32", "int8")
 ROW_RANGES = (
     "n", "n", "2, n", "n - 1, -1, -1", "n - 2, 0, -1", "i0, n, 1", "0, n, 2", "m % 19", "0, n - m",
 )  # fmt: skip
-# Of loops that collect rows: their number of iterations may differ from thread to thread.
-OWN_RANGES = ("i + 20", "i, n", "n - 1, i, -1", "1, i // 2")
+# Of loops that have more iterations from thread to thread, or fewer.
+OWN_RANGES = ("i + 20", "i, n", "n - 1, i, -1")
 ROWS = ("i", "i", "i", "at[i]", "i // 2", "49 - i", "(i * m) % 50", "3")
 COLUMNS = ("{k}", "{k}", "{k}", "{k} + 1", "{k} - 1", "n + 1 - {k}", "{k} // 2", "at[{k}] % 40")
 # Of independent iterations: their range, the trip counts of loops inside, and rows there.
@@ -253,7 +253,7 @@ class RowProgram:
 class CollectingProgram(RowProgram):
     """Writes one kernel of one thread per row, with loops that collect sums and extrema of it."""
 
-    width = WIDE
+    width, ranges = WIDE, ROW_RANGES
     # The index of the loop around the one that is being written.
     outer = ""
 
@@ -273,8 +273,7 @@ class CollectingProgram(RowProgram):
         if self.outer:
             self.line(depth, f"for {self.outer} in range({self.rng.choice(('2', 'm % 4', 'i0'))}):")
             depth += 1
-        ranges = OWN_RANGES if self.rng.random() < 0.2 else ROW_RANGES
-        self.line(depth, f"for {index} in range({self.rng.choice(ranges)}):")
+        self.line(depth, f"for {index} in range({self.rng.choice(self.ranges)}):")
         self.line(depth + 1, f"j = kc.int32({index}) + {MARGIN}")
         name = self.rng.choice((index, "j"))
         for _ in range(self.rng.randint(1, 3)):
@@ -292,6 +291,12 @@ class CollectingProgram(RowProgram):
         column = f"{self.rng.choice(('{k}', '{k}', '{k} + 1', '3'))} + {MARGIN - 1}"
         rows = (*ROWS, *[f"(i + {self.outer}) % 50"] * 4) if self.outer else ROWS
         return f"{matrix}[{self.rng.choice(rows)}, {column.format(k=index)}]"
+
+
+class OwnLengthProgram(CollectingProgram):
+    """Writes one kernel with loops along rows, whose length differs among threads."""
+
+    ranges = OWN_RANGES
 
 
 class ColumnProgram(RowProgram):

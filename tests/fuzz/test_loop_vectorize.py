@@ -29,6 +29,7 @@ from tests.fuzz.loop_programs import (
     CollectingProgram,
     ColumnProgram,
     LoopProgram,
+    OwnLengthProgram,
     RowProgram,
 )
 from tests.fuzz.program_arguments import bits, row_arguments
@@ -137,15 +138,14 @@ def test_blocks_along_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
 
 @pytest.mark.parametrize("shard", range(8))
 def test_sums_and_extrema_of_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
-    in_parts = alone = 0
+    in_parts = 0
     for number in range(FIRST + shard, FIRST + 2 * COUNT, 8):
-        program = CollectingProgram(number)
+        program = (CollectingProgram, OwnLengthProgram)[number // 8 % 3 == 2](number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = optimize(kernel.func)
         in_parts += bool(loops_in_parts(func))
         gang, least = ((1, 1), (4, 1), (16, 1), (64, 1), (16, NO_MASKS))[number // 8 % 5]
         lanes = 1 if has_vector_form(func) else LOOP_LANES
-        alone += lanes > 1
         given = row_arguments(func, np.random.default_rng(number), width=program.width)
         try:
             with unoptimised() if number % 8 else nullcontext():
@@ -153,7 +153,13 @@ def test_sums_and_extrema_of_rows_have_the_bits_of_the_interpreter(shard: int) -
                 compare(func, given, run, gang if lanes == 1 else 1, lanes, least)
         except AssertionError as error:
             raise AssertionError(f"program {number}:\n{program.text}") from error
-    assert in_parts > alone > 0
+    assert in_parts > 0
+
+
+def test_programs_have_rows_of_their_own_length() -> None:
+    programs = (OwnLengthProgram(number) for number in range(FIRST, FIRST + 60))
+    kernels = (define(program.text, {"kc": kc})["kernel"] for program in programs)
+    assert sum(not has_vector_form(optimize(kernel.func)) for kernel in kernels) >= 6
 
 
 @pytest.mark.parametrize("shard", range(8))

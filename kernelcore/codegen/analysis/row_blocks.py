@@ -133,7 +133,7 @@ def blocked_loops(func: Func, strides: Strides) -> dict[Eqn, BlockedLoop]:
     by_rows = {loop: blocked.by_rows for loop, blocked in made.items() if blocked.by_rows}
     own_lengths = {loop for loop, blocked in made.items() if blocked.has_own_lengths}
     if own_lengths and not (
-        any(by_rows[loop].adds for loop in own_lengths)
+        any(loop in by_rows and by_rows[loop].adds for loop in own_lengths)
         and besides_rows(func.body.eqns, by_rows) is not None
     ):
         return {loop: made[loop] for loop in made if loop not in own_lengths}
@@ -201,10 +201,10 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     streams = [_stream(group, moves) for group in found.values()]
     alone = [s for s in streams if _is_alone(s, accesses, written)]
     scatters = _scatters([e for e in known if _is_scatter(e, strides, moves)], accesses, moves)
+    if not (alone or scatters):
+        return None
     by_rows = _by_rows(loop, alone, accesses, strides)
     if has_own_lengths and not (alone and by_rows is not None):
-        return None
-    if not (alone or scatters):
         return None
     sums: dict[Eqn, int] = {}
     for eqn in known if _is_long(loop) else ():
