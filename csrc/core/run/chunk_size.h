@@ -14,8 +14,8 @@ constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// The points of each chunk but the last one, in a kernel without panels or squares. It depends only
-/// on the kernel and its grid: results must not change with the number of threads.
+/// The points of each chunk but the last one, in a kernel without panels or squares. It depends
+/// only on the kernel and its grid: results must not change with the number of threads.
 int64_t points_of_chunk(const LaunchDescriptor& descriptor, const Launch& launch);
 
 /// The same of a run that adds to arrays, whose chunks pay for the copies that they add to.
