@@ -26,11 +26,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import Scalar
-from kernelcore.passes.access.accumulation_plan import (
-    are_known,
-    form_of,
-    launch_values,
-)
+from kernelcore.passes.access.accumulation_plan import are_known, form_of, launch_values
 from kernelcore.passes.access.index_offsets import definitions, position_of
 from kernelcore.passes.access.repeated_loads import repeated_loads
 from kernelcore.passes.access.trips import known_trips

@@ -162,7 +162,7 @@ def best_gang(
     obstacle = _obstacle(func, eqns, bodies, strides, scattered)
     if obstacle is not None and not (has_short_loops and obstacle.loop is not None):
         return 1
-    lanes = float_lanes // (2 if is_mostly_64_bit(eqns, strides) else 1)
+    lanes = lanes_of_register(func, float_lanes)
     in_blocks = accesses_in_blocks(blocked_loops(func, strides))
     if in_blocks:
         return max(lanes, _least_rows(func, in_blocks, float_lanes))
@@ -179,6 +179,12 @@ def best_gang(
         return min(lanes, MOST_INTEGERS_UNROLLED)
     few = 1 if may_be_short and float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS else 2
     return lanes * _registers(func, bodies, strides, scattered, few)
+
+
+def lanes_of_register(func: Func, float_lanes: int) -> int:
+    """How many values of ``func`` a register of ``float_lanes`` float32 holds."""
+    is_wide = is_mostly_64_bit(list(walk_eqns(func.body)), lane_strides(func))
+    return float_lanes // (2 if is_wide else 1)
 
 
 def _least_rows(func: Func, in_blocks: Collection[Eqn], float_lanes: int) -> int:
@@ -305,8 +311,7 @@ def _tile_of_two_registers(func: Func, float_lanes: int) -> tuple[int, int] | No
     eqns = list(walk_eqns(func.body))
     if any(e.op.kind is OpKind.ATOMIC_ADD for body in innermost_bodies(eqns) for e in body):
         return None
-    is_wide = is_mostly_64_bit(eqns, lane_strides(func))
-    lanes = REGISTERS_OF_ROW * float_lanes // (2 if is_wide else 1)
+    lanes = REGISTERS_OF_ROW * lanes_of_register(func, float_lanes)
     rows = rows_per_tile(func, lanes, float_lanes)
     return (rows, lanes) if REGISTERS_OF_ROW * rows >= TILE_ROWS[0] else None
 

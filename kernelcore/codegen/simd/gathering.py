@@ -20,7 +20,7 @@ from kernelcore.passes.access.accumulation_plan import form_of
 # iterations of loops on, and with so few instructions per iteration: every sum computes its terms
 # anew.
 LEAST_TRIPS, MOST_INSTRUCTIONS = 16, 8
-# The same where rows of the grid have so few points that most lanes of a gang would be idle.
+# The same in short rows of the grid, in which most lanes of a gang would be idle.
 FEW_POINTS, LEAST_TRIPS_OF_FEW = 32, 4
 # Gangs go through the iterations of loops, of which there may be few: the most registers per value.
 MOST_REGISTERS = 2

@@ -24,12 +24,12 @@ from kernelcore.codegen.simd.cost_model import (
     TILE_ROWS,
     best_gang,
     best_tile,
+    lanes_of_register,
     obstacle_to_gangs,
     outer_loops,
     packs,
     suits_loop_lanes,
 )
-from kernelcore.codegen.simd.gang_work import is_mostly_64_bit
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.squares import ROWS, squares_of
 from kernelcore.ir.core import Atom, Eqn, Func
@@ -110,8 +110,7 @@ def _gang_for(func: Func, host: Host) -> int:
     if gang == 1 and middle is not None:
         return best_gang(middle.func, lanes, has_middle=True)
     if gang == 1 and squares_of(func, host.least_masked_bytes) is not None:
-        is_wide = is_mostly_64_bit(list(walk_eqns(func.body)), lane_strides(func))
-        return lanes // (2 if is_wide else 1)
+        return lanes_of_register(func, lanes)
     return gang
 
 

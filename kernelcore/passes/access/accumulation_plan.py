@@ -27,7 +27,7 @@ from kernelcore.ir.walk import (
 )
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.effects import Access, AccessMap
-from kernelcore.passes.access.index_offsets import base_and_offset, definitions
+from kernelcore.passes.access.index_offsets import base_and_offset, computing, definitions
 from kernelcore.passes.access.trips import known_trips
 
 # Values that can be computed again wherever their inputs are known.
@@ -217,19 +217,7 @@ def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
 
 def defining_eqns(func: Func, atoms: tuple[Atom, ...]) -> tuple[Eqn, ...]:
     """What computes ``atoms``, which have one value per launch, in order."""
-    defined = definitions(func)
-    found: dict[Eqn, None] = {}
-
-    def visit(atom: Atom) -> None:
-        eqn = defined.get(atom) if isinstance(atom, Var) else None
-        if eqn is not None and eqn not in found:
-            for source in eqn.inputs:
-                visit(source)
-            found[eqn] = None
-
-    for atom in atoms:
-        visit(atom)
-    return tuple(found)
+    return computing(atoms, definitions(func))
 
 
 def _with_forms(func: Func, form: Callable[[Eqn], AddForm]) -> Func:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
@@ -18,6 +18,22 @@ Position = tuple[tuple[Atom, int], ...]
 def definitions(func: Func) -> Mapping[Var, Eqn]:
     """The Eqn that makes each Var of ``func`` besides parameters."""
     return {out: eqn for eqn in walk_eqns(func.body) for out in eqn.outputs}
+
+
+def computing(atoms: Sequence[Atom], defined: Mapping[Var, Eqn]) -> tuple[Eqn, ...]:
+    """The equations, ``defined`` by their results, that ``atoms`` need, in order."""
+    found: dict[Eqn, None] = {}
+
+    def visit(atom: Atom) -> None:
+        eqn = defined.get(atom) if isinstance(atom, Var) else None
+        if eqn is not None and eqn not in found:
+            for source in eqn.inputs:
+                visit(source)
+            found[eqn] = None
+
+    for atom in atoms:
+        visit(atom)
+    return tuple(found)
 
 
 def base_and_offset(index: Atom, defined: Mapping[Var, Eqn]) -> tuple[Atom, int]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kernelcore.ir.core import Atom, Eqn, Var
 from kernelcore.ir.op import REPEATABLE, WRITES, OpKind
 from kernelcore.ir.walk import eqns_inside
+from kernelcore.passes.access.index_offsets import computing
 
 
 def repeated_loads(loop: Eqn) -> Mapping[Eqn, Sequence[Eqn]]:
@@ -18,7 +19,7 @@ def repeated_loads(loop: Eqn) -> Mapping[Eqn, Sequence[Eqn]]:
     (body,), inside = loop.regions, list(eqns_inside(loop))
     written = {eqn.inputs[0] for eqn in inside if eqn.op.kind in WRITES}
     own: set[Atom] = {*body.params, *(v for eqn in inside for v in eqn.outputs)}
-    alike: dict[Atom, Eqn] = {}
+    alike: dict[Var, Eqn] = {}
     found: dict[Eqn, Sequence[Eqn]] = {}
     for eqn in body.eqns:
         if any(a in own and a not in alike for a in eqn.inputs):
@@ -26,21 +27,5 @@ def repeated_loads(loop: Eqn) -> Mapping[Eqn, Sequence[Eqn]]:
         if eqn.op.kind in REPEATABLE:
             alike[eqn.out] = eqn
         elif eqn.op.kind is OpKind.LOAD and eqn.inputs[0] not in written:
-            found[eqn] = _computing(eqn, alike)
+            found[eqn] = computing(eqn.inputs, alike)
     return found
-
-
-def _computing(eqn: Eqn, known: Mapping[Atom, Eqn]) -> list[Eqn]:
-    """The equations, ``known`` by their results, that ``eqn`` needs, in order."""
-    needed: dict[Eqn, None] = {}
-
-    def need(atom: Atom) -> None:
-        source = known.get(atom) if isinstance(atom, Var) else None
-        if source is not None and source not in needed:
-            for each in source.inputs:
-                need(each)
-            needed[source] = None
-
-    for atom in eqn.inputs:
-        need(atom)
-    return list(needed)
