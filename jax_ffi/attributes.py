@@ -39,6 +39,8 @@ def launch_attributes(
         ``flush_denormals``: where the kernel does that. ``may_block``: where few points may take
         long. ``panel_rows``: where tiles have panels or are squares, the fewest rows for these.
         ``points_at_once``: the fewest points that a thread claims at once, if that matters.
+        ``other_axis``, ``other_axis_points``: the axis along which lanes lie in launches that are
+        longer on it than on the last one, and how many points that may have, 0 for any number.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
     code = CODE[platform](operation, given, block_dim)

@@ -79,6 +79,9 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
         attributes["panel_rows"] = np.int64(described.panel_rows)
     if described.points_at_once:
         attributes["points_at_once"] = np.int64(described.points_at_once)
+    if described.other_axis >= 0:
+        attributes["other_axis"] = np.int64(described.other_axis)
+        attributes["other_axis_points"] = np.int64(described.other_axis_points)
     if described.may_block:
         attributes["may_block"] = np.int64(1)
     if embeds.value:

@@ -60,6 +60,7 @@ void LaunchDescriptor::validate() const {
     throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
   };
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
+  if (other_axis < -1 || other_axis >= grid_rank) fail("other axis");
   if (!parameters.empty() && parameters.size() != slots.size()) fail("parameter count");
   for (const auto* axes : {&grid_indexed_axes, &covered_axes}) {
     for (const GridIndexedAxis& indexed : *axes) {
@@ -97,6 +98,21 @@ void LaunchDescriptor::validate() const {
       fail("field outside the argument block");
     }
   }
+}
+
+bool LaunchDescriptor::runs_along_other_axis(const Grid& grid) const {
+  if (other_axis < 0) return false;
+  int64_t last = grid.dims[grid_rank - 1];
+  return grid.dims[other_axis] > last && (other_axis_points == 0 || last <= other_axis_points);
+}
+
+Accumulated LaunchDescriptor::reached(const Accumulated& what, const Grid& grid) const {
+  Accumulated found = what;
+  if (runs_along_other_axis(grid)) {
+    found.axis = -1;
+    found.low = found.high = 0;
+  }
+  return found;
 }
 
 std::string LaunchDescriptor::parameter_name(size_t index) const {

@@ -151,6 +151,10 @@ PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
   if (find_any(attributes, "points_at_once", XLA_FFI_AttrType_SCALAR) != nullptr) {
     descriptor.points_at_once = static_cast<int>(read_scalar(attributes, "points_at_once"));
   }
+  if (find_any(attributes, "other_axis", XLA_FFI_AttrType_SCALAR) != nullptr) {
+    descriptor.other_axis = static_cast<int>(read_scalar(attributes, "other_axis"));
+    descriptor.other_axis_points = read_scalar(attributes, "other_axis_points");
+  }
   planned.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   descriptor.grid_rank = static_cast<int>(planned.grid.size());
   descriptor.validate();

@@ -131,6 +131,7 @@ def describe_launch(
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
     accesses, form = AccessMap(func), running_form(rows_as_elements(func))
+    _, other = choose_detours(code_form(func))
     return LaunchDescriptor(
         name=func.name,
         block=bytes(abi.layout(func.params)[1]),
@@ -150,6 +151,8 @@ def describe_launch(
         covered_axes=covered,
         panel_rows=panel_rows(form),
         points_at_once=points_at_once(form),
+        other_axis=-1 if other is None else other.axis,
+        other_axis_points=0 if other is None else other.most_points,
     )
 
 
@@ -159,13 +162,10 @@ def accumulated_rows(accesses: AccessMap) -> list[tuple[int, ...]]:
     if not found:
         return []
     func = code_form(accesses.func)
-    gathering, other = choose_detours(func)
+    gathering, _ = choose_detours(func)
     if gathering is not None:
         own = _own_elements(gathering)
         found = tuple(replace(a, is_gathered=a.param in own, own=own.get(a.param)) for a in found)
-    if other is not None:
-        # What a chunk reaches is known by its first launch indices only in their own order.
-        found = tuple(replace(a, axis=-1, low=0, high=0) for a in found)
     return [a.row() for a in found]
 
 
@@ -184,16 +184,13 @@ def _own_elements(gathering: Gathering) -> dict[int, OwnElements | None]:
 def operand_reads(func: Func, bindings: Sequence[Binding], count: int) -> list[Reads]:
     """How often a thread reads each of ``count`` operands; zeros for those that are no inputs."""
     accesses, found = AccessMap(func), [Reads(0, 0)] * count
-    # Lanes along another axis run points in another order than that of their launch indices.
-    has_windows = choose_detours(code_form(func))[1] is None
     params = zip(func.params, rows_as_elements(func).params, strict=True)
     for (param, as_coded), bound in zip(params, bindings, strict=True):
         if bound.role is Role.INPUT:
             assert isinstance(as_coded.type, ArrayType | Scalar)
             components = () if as_coded is param else as_array(as_coded.type).components
             rows, columns = (*components, 0, 0)[:2]
-            reads = reads_of(accesses, param)._replace(element=(rows, columns))
-            found[bound.operand] = reads if has_windows else reads._replace(windows=())
+            found[bound.operand] = reads_of(accesses, param)._replace(element=(rows, columns))
     return found
 
 

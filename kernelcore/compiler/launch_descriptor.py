@@ -91,6 +91,8 @@ class LaunchDescriptor(NamedTuple):
     flush_denormals: bool = False
     panel_rows: int = 0
     points_at_once: int = 0
+    other_axis: int = -1
+    other_axis_points: int = 0
 
     def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""
@@ -117,6 +119,7 @@ class LaunchDescriptor(NamedTuple):
 # The types of a literal: of its fields, and in a list of all its elements.
 _LITERAL: Any = (
     *(str, bytes, [(int,) * len(ParameterSlot._fields)], [str], [str], int, str),
-    *([(int,) * 3], [str], bool, [(int,) * 10], [int], bool, [int], [(int,) * 3], bool, int, int),
+    *([(int,) * 3], [str], bool, [(int,) * 10], [int], bool, [int], [(int,) * 3], bool),
+    *(int, int, int, int),
 )
 assert len(_LITERAL) == len(LaunchDescriptor._fields)

@@ -22,12 +22,14 @@ from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
 from kernelcore.codegen.simd.gathering import Gathering, choose_detours
 from kernelcore.codegen.simd.strategy import (
+    ShortRows,
     VectorStrategy,
     bodies_for,
     choose_strategy,
     rows_of_own_length,
     scalar_only,
     short_loops,
+    short_rows,
 )
 from kernelcore.codegen.target import cpu
 from kernelcore.explain import html, text
@@ -138,6 +140,7 @@ class Explanation:
         short_gang: Threads of a gang in launches with loops of fewer than ``LOOP_LANES``
             iterations, where others vectorise these; 0 if none differs.
         carried: Arrays whose elements loops keep in registers, unless arrays share memory.
+        short_rows: Other gangs of launches with few points along the last axis; None for none.
     """
 
     name: str
@@ -161,6 +164,7 @@ class Explanation:
     is_contracted: bool = False
     short_gang: int = 0
     carried: Sequence[str] = ()
+    short_rows: ShortRows | None = None
 
     def __str__(self) -> str:
         return text.report(self)
@@ -246,6 +250,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         func = other.func
     strategy = choose_strategy(func, host())
     short = short_loops(func, strategy, host())
+    has_own_code = not is_along_other and (gathering is None or not gathering.is_always)
     bodies = bodies_for(func, strategy)
     work = work_of(func, flat)
     measured = None if flat is None or shape is None else _measure(chosen, flat, shape, work.counts)
@@ -273,6 +278,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         is_contracted,
         0 if short is None else short.strategy.gang,
         () if carried is None else tuple(v.name for v in carried.arrays),
+        short_rows(func, strategy, host()) if has_own_code else None,
     )
 
 

@@ -50,6 +50,9 @@ def _head(e: Explanation) -> list[str]:
         lines.append(
             f"  loops of fewer than {LOOP_LANES} iterations: gangs of {e.short_gang} threads"
         )
+    if e.short_rows:
+        gang, most = e.short_rows.strategy.gang, e.short_rows.most_points
+        lines.append(f"  rows of at most {most} points: gangs of {gang} threads")
     if e.carried:
         names = ", ".join(e.carried)
         lines.append(

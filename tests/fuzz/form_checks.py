@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.base.host import NO_MASKS
+from kernelcore.base.host import NO_MASKS, host
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
@@ -29,7 +29,14 @@ from kernelcore.codegen.simd import gathering
 from kernelcore.codegen.simd.cost_model import adds, outer_loops
 from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
+from kernelcore.codegen.simd.strategy import (
+    LANES,
+    ShortRows,
+    VectorStrategy,
+    has_vector_form,
+    in_gangs,
+)
+from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -95,9 +102,10 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
     cut = seed % (points + 1)
     chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
     shape = parts_of(form) if form else ()
-    along = lane_axis_of(func, seed)
+    along, narrow = lane_axis_of(func, seed), short_rows_of(func, seed)
     with (
         patch.object(gathering, "other_axis", lambda _: along),
+        patch.object(cpu, "short_rows", lambda *_: narrow),
         unoptimised() if form else nullcontext(),
     ):
         assert launch(func, args, grid, chunks, *shape) == abi.STATUS_OK
@@ -105,9 +113,22 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
 
 def lane_axis_of(func: Func, seed: int) -> OtherAxis | None:
     """The axis of lanes of a kernel as users launch it, any one: sums of floats have an order."""
-    has_sums = any(eqn.op.kind is OpKind.ATOMIC_ADD for eqn in walk_eqns(func.body))
-    found = [] if has_sums or form_of(func, seed) is not None else other_axes(func)
+    found = other_axes(func) if has_free_form(func, seed) else []
     return Random(f"lanes {seed}").choice(found) if found else None
+
+
+def short_rows_of(func: Func, seed: int) -> ShortRows | None:
+    """The gangs of launches with short rows, of a kernel as users launch it."""
+    rng = Random(f"rows {seed}")
+    if not has_free_form(func, seed) or not has_vector_form(func) or rng.random() < 0.3:
+        return None
+    return ShortRows(in_gangs(func, rng.choice(LANES[1:4]), host()), rng.choice((1, 4, 100)))
+
+
+def has_free_form(func: Func, seed: int) -> bool:
+    """Whether a kernel as users launch it may have another form: sums of floats have an order."""
+    has_sums = any(eqn.op.kind is OpKind.ATOMIC_ADD for eqn in walk_eqns(func.body))
+    return not has_sums and form_of(func, seed) is None
 
 
 def is_long(func: Func) -> bool:

@@ -271,7 +271,8 @@ def test_reads_at_launch_indices_are_windows(op: Any, wanted: list[Any]) -> None
     assert [[*map(tuple, reads.windows)] for reads in operation_of(op).reads()] == wanted
 
 
-def test_lanes_along_another_axis_leave_no_windows() -> None:
+@pytest.mark.parametrize("points", [(3000, 40), (40, 3000)])
+def test_lanes_along_another_axis_take_strided_operands(points: tuple[int, int]) -> None:
     # Such launches number their points in another order: a chunk has no range of launch indices.
     @kc.op(launch_dims=("x.shape[0]", "w.shape[0]"), output_dims=("x.shape[0]", "w.shape[0]"))
     @kc.kernel
@@ -290,7 +291,13 @@ def test_lanes_along_another_axis_leave_no_windows() -> None:
 
     made = operation_of(gates)
     assert choose_detours(code_form(made.optimized))[1] is not None
-    assert all(reads.windows == () for reads in made.reads())
+    assert all(reads.windows for reads in made.reads())
+    n, parts = points
+    given = [random(n, 70), *(random(parts, 70) for _ in range(3))]
+    wanted = gates(*given)
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        assert torch.equal(gates(*(a.t().contiguous().t() for a in given)), wanted)
 
 
 def test_windows_of_a_large_operand_take_little_memory(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
                      const std::vector<std::array<int64_t, kAccumulatedFields>>& accumulated,
                      std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored,
                      const std::vector<std::tuple<size_t, int, int>>& covered_axes,
-                     bool flush_denormals, int panel_rows, int points_at_once) {
+                     bool flush_denormals, int panel_rows, int points_at_once, int other_axis,
+                     int64_t other_axis_points) {
   LaunchDescriptor made;
   made.name = std::move(name);
   made.key = std::move(key);
@@ -199,6 +200,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
   made.flush_denormals = flush_denormals;
   made.panel_rows = panel_rows;
   made.points_at_once = points_at_once;
+  made.other_axis = other_axis;
+  made.other_axis_points = other_axis_points;
   made.validate();
   new (self) LaunchDescriptor(std::move(made));
 }
@@ -228,7 +231,8 @@ void bind_launch(nb::module_& m) {
           nb::arg("noalias") = nb::list(), nb::arg("is_serial") = false,
           nb::arg("stored") = nb::list(), nb::arg("covered_axes") = nb::list(),
           nb::arg("flush_denormals") = false, nb::arg("panel_rows") = 0,
-          nb::arg("points_at_once") = 0,
+          nb::arg("points_at_once") = 0, nb::arg("other_axis") = -1,
+          nb::arg("other_axis_points") = 0,
           "`address` is 0 for code of a device, `template` the argument block before arguments are "
           "written to it.")
       .def_ro("name", &LaunchDescriptor::name)

@@ -52,12 +52,14 @@ AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void*
 AccumulatingRun::~AccumulatingRun() = default;
 
 void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor, const Launch& launch) {
-  for (const Accumulated& what : descriptor.accumulated) {
+  for (const Accumulated& described : descriptor.accumulated) {
+    Accumulated what = descriptor.reached(described, grid());
     if (what.axis >= 0) window_rows_ = std::max(window_rows_, what.high - what.low);
   }
-  for (const Accumulated& what : descriptor.accumulated) {
+  for (const Accumulated& described : descriptor.accumulated) {
+    Accumulated what = descriptor.reached(described, grid());
     const ParameterSlot& slot = descriptor.slots[what.parameter];
-    Target target{&what, &slot, read_array(static_cast<const std::byte*>(block()), slot),
+    Target target{what, &slot, read_array(static_cast<const std::byte*>(block()), slot),
                   Way::kAlone};
     if (divided_rows(descriptor, what, block(), launch) > 0 && is_distinct(target.view)) {
       target.way = Way::kOwn;
@@ -92,12 +94,12 @@ int64_t AccumulatingRun::count_sequences() {
     if (!is_float(target.way)) continue;
     bool is_next = target.way == Way::kInOrder;
     // The head of a chunk overlaps chunks of the previous sequence.
-    if (is_next ? !target.what->is_deferrable : target.what->axis >= 0) return 1;
+    if (is_next ? !target.what.is_deferrable : target.what.axis >= 0) return 1;
     int64_t elements = std::max(target.view.numel(), int64_t{1});
     if (is_next) {
-      gains |= target.what->weight > 0;
+      gains |= target.what.weight > 0;
       int64_t points = std::min(total(), kMaxCountedPoints);
-      int64_t additions = std::max(target.what->weight, int64_t{1}) * points;
+      int64_t additions = std::max(target.what.weight, int64_t{1}) * points;
       count = std::min(count, additions / kAdditionsPerCopiedElement / elements + 1);
     }
     if (count <= 1) return 1;
@@ -112,7 +114,7 @@ int64_t AccumulatingRun::count_sequences() {
 bool AccumulatingRun::has_detours(int64_t threads) const {
   return std::ranges::any_of(targets_, [&](const Target& target) {
     bool is_logged = target.way == Way::kInOrder && threads > sequences_.count();
-    return target.way == Way::kAtomic || (is_logged && target.what->weight > 0);
+    return target.way == Way::kAtomic || (is_logged && target.what.weight > 0);
   });
 }
 
@@ -272,7 +274,7 @@ void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
     if (target.way == Way::kOwn) seen.own |= uint64_t{1} << k;
     if (target.way == Way::kChunkCopy && index > sequence.begin) {
-      ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
+      ArrayView part = reachable_part(target.what, target.view, seen, begin, rest);
       redirect(target, part, pending->copies, block_copy.data());
     } else if (target.way == Way::kWorkerCopy && worker > 0) {
       redirect(target, target.view, own_copies, block_copy.data());
@@ -283,7 +285,7 @@ void AccumulatingRun::run_chunks(Chunks, int64_t worker) {
   run_kernel(block_copy.data(), seen, begin, rest);
   if (rest < end) {
     for (const Target& target : targets_) {
-      if (target.way != Way::kChunkCopy || target.what->axis < 0) continue;
+      if (target.way != Way::kChunkCopy || target.what.axis < 0) continue;
       write_array(block_copy.data() + target.slot->offset, target.view);
     }
     run_kernel(block_copy.data(), seen, rest, end);
@@ -342,7 +344,7 @@ void AccumulatingRun::apply(PendingChunk& pending) {
   for (const Target& target : targets_) {
     if (target.way != Way::kChunkCopy || pending.index == pending.sequence->begin) continue;
     ArrayView home = home_of(target, *pending.sequence);
-    ArrayView part = reachable_part(*target.what, home, grid(), begin, rest);
+    ArrayView part = reachable_part(target.what, home, grid(), begin, rest);
     merge_copy(target.slot->dtype, part, pending.copies + target.copy_offset);
   }
   make_additions(pending, pending.records);

@@ -81,7 +81,7 @@ class AccumulatingRun final : public ChunkedRun {
     kOwn,         // whole sums of elements that no other chunk adds to
   };
   struct Target {
-    const Accumulated* what;
+    Accumulated what;
     const ParameterSlot* slot;
     ArrayView view;
     Way way;

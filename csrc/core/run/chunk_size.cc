@@ -58,8 +58,9 @@ int64_t gathered_points(const LaunchDescriptor& descriptor, const Launch& launch
   int64_t most = launch.total / kMinGatheredChunks / row * row;
   int64_t found = std::max(chunk, std::min(kGatheredRows * row, most));
   int64_t count = launch.grid.dims[0];
-  bool is_apart = std::ranges::all_of(descriptor.accumulated, [](const Accumulated& what) {
-    return what.axis >= 0 && what.low == 0 && what.high == 0;
+  bool is_apart = std::ranges::all_of(descriptor.accumulated, [&](const Accumulated& what) {
+    Accumulated reached = descriptor.reached(what, launch.grid);
+    return reached.axis >= 0 && reached.low == 0 && reached.high == 0;
   });
   if (is_apart && count >= kLeastSlices) found = rounded_up(found, launch.total / count);
   return found;
@@ -74,8 +75,9 @@ int64_t least_accumulating(const LaunchDescriptor& descriptor) {
 
 /// The points of a chunk that adds to arrays, if chunks divide no elements.
 int64_t accumulating_points(const LaunchDescriptor& descriptor, const Launch& launch) {
-  bool has_window = std::ranges::any_of(descriptor.accumulated,
-                                        [](const Accumulated& what) { return what.axis >= 0; });
+  bool has_window = std::ranges::any_of(descriptor.accumulated, [&](const Accumulated& what) {
+    return descriptor.reached(what, launch.grid).axis >= 0;
+  });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
   int64_t chunk = chunk_points(descriptor, launch, least_accumulating(descriptor), most);
   bool gathers = std::ranges::any_of(descriptor.accumulated, &Accumulated::is_gathered);
@@ -101,7 +103,8 @@ int64_t copying_points(const LaunchDescriptor& descriptor, const void* block, co
   size_t bytes = 0;
   for (const Accumulated& what : descriptor.accumulated) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
-    if (what.axis >= 0 || traits_of(slot.dtype).kind != ScalarKind::kFloat) continue;
+    bool has_window = descriptor.reached(what, launch.grid).axis >= 0;
+    if (has_window || traits_of(slot.dtype).kind != ScalarKind::kFloat) continue;
     int64_t elements = read_array(static_cast<const std::byte*>(block), slot).numel();
     std::optional<size_t> end = end_of_copy(what, slot.dtype, elements, chunk, bytes);
     if (!end) continue;
@@ -117,7 +120,7 @@ int64_t unshared_points(const LaunchDescriptor& descriptor, const void* block, c
                         int64_t chunk) {
   bool has_large = std::ranges::any_of(descriptor.accumulated, [&](const Accumulated& what) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
-    return what.is_gathered && what.axis < 0 &&
+    return what.is_gathered && descriptor.reached(what, launch.grid).axis < 0 &&
            read_array(static_cast<const std::byte*>(block), slot).numel() > chunk;
   });
   if (!has_large) return chunk;

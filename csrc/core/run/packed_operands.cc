@@ -112,7 +112,8 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
   // A launch of one chunk would copy the whole operand, too. Panels are made for the rows of many
-  // chunks at once, launches in serial have large chunks, and those that divide elements read all.
+  // chunks at once, launches in serial have large chunks, those that divide elements read all, and
+  // chunks of points in another order anything.
   auto divides = [&](const Accumulated& what) {
     if (!what.can_divide()) return false;
     const ParameterSlot& slot = descriptor.slots[static_cast<size_t>(what.loop_parameter)];
@@ -121,7 +122,8 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     return divided_rows(what, launch, trips) > 0;
   };
   bool may_cut = launch.total > kInlinePoints && descriptor.panel_rows == 0 &&
-                 !descriptor.is_serial && std::ranges::none_of(descriptor.accumulated, divides);
+                 !descriptor.is_serial && !descriptor.runs_along_other_axis(launch.grid) &&
+                 std::ranges::none_of(descriptor.accumulated, divides);
   int64_t chunk = may_cut ? points_of_chunk(descriptor, launch) : launch.total;
   for (const ParameterSlot& slot : descriptor.slots) {
     if (!is_read(slot)) continue;

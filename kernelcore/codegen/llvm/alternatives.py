@@ -11,7 +11,7 @@ from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.llvm.trips import launch_trips
 from kernelcore.codegen.simd.lane_axis import OtherAxis
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import SCALAR_CODE, ShortLoops, VectorStrategy
+from kernelcore.codegen.simd.strategy import SCALAR_CODE, ShortLoops, ShortRows, VectorStrategy
 from kernelcore.ir.core import Func
 
 
@@ -78,3 +78,12 @@ def of_short_loops(func: Func, found: ShortLoops) -> Alternative:
         return result
 
     return Alternative("@kc.short_loops", func, found.strategy, range(func.rank), is_taken)
+
+
+def of_short_rows(func: Func, found: ShortRows) -> Alternative:
+    """Narrower gangs of threads, for launches whose rows fill a part of the wide ones."""
+
+    def is_taken(e: Emitter, dims: Sequence[str]) -> str:
+        return e.op(f"icmp sle i64 {dims[-1]}, {found.most_points}")
+
+    return Alternative("@kc.short_rows", func, found.strategy, range(func.rank), is_taken)

@@ -20,7 +20,7 @@ from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import SLOW, instructions_of, slow_instructions
 from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, OpKind
+from kernelcore.ir.op import ACCESSES, FEW_TRIPS, LOOPS, WRITES, OpKind
 from kernelcore.ir.walk import array_type, element_indices, eqns_inside, walk_eqns
 from kernelcore.passes.access.repeated_loads import repeated_loads
 
@@ -91,12 +91,18 @@ def scattered_accesses(func: Func, strides: Strides) -> frozenset[Eqn]:
     rows alone, none count: such gangs gain with any arithmetic (docs/decisions/292).
     """
     blocked = blocked_loops(func, strides)
-    together = accesses_in_blocks(blocked).union(*map(repeated_loads, blocked))
     eqns, rows = list(walk_eqns(func.body)), rows_apart(func)
+    # A loop that writes nothing loads before its iterations what they repeat, as blocks do.
+    loops = [e for e in eqns if e.op.kind is OpKind.FOR and not _writes(e)]
+    together = accesses_in_blocks(blocked).union(*map(repeated_loads, [*blocked, *loops]))
     apart = [e for e in eqns if e not in together and _is_scattered(e, strides)]
     if all(e in rows for e in apart) and not any(e.op.kind in LOOPS for e in eqns):
         return frozenset()
     return frozenset(e for e in apart if e not in rows or e in rows[e][:ACCESSES_PER_ROW])
+
+
+def _writes(loop: Eqn) -> bool:
+    return any(e.op.kind in WRITES for e in eqns_inside(loop))
 
 
 def scattered_rows(func: Func, strides: Strides) -> frozenset[Eqn]:

@@ -8,13 +8,18 @@ from kernelcore.codegen.analysis.gathered_sums import GatheredSums, gathered_sum
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm.instruction_cost import SLOW
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.gang_work import is_dense, moving_axes, work_in
-from kernelcore.codegen.simd.lane_axis import OtherAxis, other_axis, suits_lanes_better
+from kernelcore.codegen.simd.gang_work import work_in
+from kernelcore.codegen.simd.lane_axis import (
+    OtherAxis,
+    adds_to_rows,
+    is_shared_sum,
+    other_axis,
+    suits_lanes_better,
+)
 from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, in_gangs
-from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import eqns_inside, walk_eqns
-from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.ir.core import Func
+from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.walk import eqns_inside
 
 # Where gangs would add to elements that are adjacent or shared, it pays to gather sums from so many
 # iterations of loops on, and with so few instructions per iteration: every sum computes its terms
@@ -52,7 +57,7 @@ def choose_gathering(func: Func) -> Gathering | None:
     found = gathered_sums(func, _is_better)
     if found is None or (found.first is not None and _adds_in_loops(found.first)):
         return None
-    if _adds_to_rows(func):
+    if adds_to_rows(func):
         return Gathering(found, 0)
     return Gathering(found, LEAST_TRIPS) if _has_little_work(found) else None
 
@@ -81,26 +86,12 @@ def _is_better(one: Func, other: Func) -> bool:
     """Whether lanes suit kernel ``one`` of an addition better than ``other``."""
     if suits_lanes_better(one, other):
         return True
-    return not suits_lanes_better(other, one) and _adds_to_rows(other) and not _adds_to_rows(one)
-
-
-def _adds_to_rows(func: Func) -> bool:
-    """Whether lanes of a gang add to elements of different rows, which takes them long."""
-    strides = lane_strides(func)
-    for eqn in filter(_is_shared_sum, walk_eqns(func.body)):
-        moving = moving_axes(eqn, strides)
-        if moving and not is_dense(eqn, moving, strides):
-            return True
-    return False
+    return not suits_lanes_better(other, one) and adds_to_rows(other) and not adds_to_rows(one)
 
 
 def _adds_in_loops(func: Func) -> bool:
     loops = (e for e in func.body.eqns if e.op.kind in LOOPS)
-    return any(_is_shared_sum(e) for loop in loops for e in eqns_inside(loop))
-
-
-def _is_shared_sum(eqn: Eqn) -> bool:
-    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.SHARED
+    return any(is_shared_sum(e) for loop in loops for e in eqns_inside(loop))
 
 
 def _has_little_work(found: GatheredSums) -> bool:

@@ -15,13 +15,20 @@ from collections.abc import Iterator, Sequence
 from kernelcore.base.dataclass import dataclass, replace
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, stride_of
+from kernelcore.codegen.simd.bodies import joins_rows
 from kernelcore.codegen.simd.cost_model import MAX_EQNS_OF_WIDE_VALUES, obstacle_to_gangs
-from kernelcore.codegen.simd.gang_work import innermost_bodies, is_dense, moving_axes
+from kernelcore.codegen.simd.gang_work import (
+    body_of,
+    innermost_loops,
+    is_dense,
+    moving_axes,
+)
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ACCESSES, ATOMICS, WRITES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, replace_body, rewrite, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.access.repeated_loads import repeated_loads
 
 # Costs of an access of a gang: of an element that all lanes share, of adjacent ones, and of others.
 # An addition reads and writes what other threads may add to, and lanes that add to one element add
@@ -33,6 +40,10 @@ _LEAST_SAVED = 0.2
 # Where rows are transposed once for many rows of the grid, another axis gains only if the last one
 # has at most this many points.
 _FEW_POINTS = 4
+# Gangs along an axis of at most this many points have idle lanes: another axis gains although it
+# saves less, or costs up to this part more.
+_PART_OF_A_GANG = 12
+_MOST_LOST = 0.25
 # What happens in the order of threads.
 _ORDERED = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ASSERT}
 
@@ -68,19 +79,49 @@ def other_axis(func: Func) -> OtherAxis | None:
     It decides the order in which threads add to an element, so it depends on ``func`` alone.
     """
     eqns = list(walk_eqns(func.body))
-    if func.rank < 2 or len(eqns) > MAX_EQNS_OF_WIDE_VALUES or not innermost_bodies(eqns):
+    if func.rank < 2 or len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return None
-    found = other_axes(func)
-    best = min(found, key=lambda other: _cost(other.func), default=None)
-    if best is None or not suits_lanes_better(best.func, func):
+    best = min(other_axes(func), key=lambda other: _cost(other.func), default=None)
+    if best is None:
         return None
-    has_panels = any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values())
-    return replace(best, most_points=_FEW_POINTS) if has_panels else best
+    most_with_panels = _FEW_POINTS if _has_panels(func) else 0
+    if innermost_loops(eqns) and suits_lanes_better(best.func, func):
+        return replace(best, most_points=most_with_panels)
+    if not _suits_idle_lanes(best.func, func):
+        return None
+    return replace(best, most_points=most_with_panels or _PART_OF_A_GANG)
+
+
+def _has_panels(func: Func) -> bool:
+    return any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values())
+
+
+def _suits_idle_lanes(func: Func, other: Func) -> bool:
+    """Whether ``func`` is worth choosing where gangs of ``other``, are not full."""
+    if adds_to_rows(other):
+        return True
+    is_cheap = _cost(func) <= (1 + _MOST_LOST) * _cost(other)
+    return is_cheap and not joins_rows(other) and obstacle_to_gangs(func) is None
 
 
 def suits_lanes_better(func: Func, other: Func) -> bool:
     """Whether gangs of ``func`` are worth choosing over those of ``other``, of the same work."""
     return _cost(func) <= (1 - _LEAST_SAVED) * _cost(other) and obstacle_to_gangs(func) is None
+
+
+def adds_to_rows(func: Func) -> bool:
+    """Whether lanes of a gang add to elements of different rows, which takes them long."""
+    strides = lane_strides(func)
+    for eqn in filter(is_shared_sum, walk_eqns(func.body)):
+        moving = moving_axes(eqn, strides)
+        if moving and not is_dense(eqn, moving, strides):
+            return True
+    return False
+
+
+def is_shared_sum(eqn: Eqn) -> bool:
+    """Whether ``eqn`` adds to what several threads share."""
+    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.SHARED
 
 
 def other_axes(func: Func) -> list[OtherAxis]:
@@ -119,10 +160,17 @@ def _ordered(rank: int, last: int) -> tuple[int, ...]:
 
 
 def _cost(func: Func) -> float:
-    """What the accesses of the innermost loops of ``func`` cost a gang, per iteration."""
+    """What the accesses of ``func`` cost a gang: per iteration of the innermost loops, if any."""
     strides = lane_strides(func)
-    bodies = innermost_bodies(list(walk_eqns(func.body)))
-    return sum(cost for body in bodies for cost in _costs(body, strides))
+    eqns = list(walk_eqns(func.body))
+    bodies = [_once_each(loop) for loop in innermost_loops(eqns)]
+    return sum(cost for body in bodies or [eqns] for cost in _costs(body, strides))
+
+
+def _once_each(loop: Eqn) -> list[Eqn]:
+    """What each iteration of ``loop`` does anew."""
+    repeated = repeated_loads(loop) if loop.op.kind is OpKind.FOR else {}
+    return [eqn for eqn in body_of(loop) if eqn not in repeated]
 
 
 def _costs(body: list[Eqn], strides: Strides) -> Iterator[float]:

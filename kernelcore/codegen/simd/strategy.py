@@ -30,6 +30,7 @@ from kernelcore.codegen.simd.cost_model import (
     packs,
     suits_loop_lanes,
 )
+from kernelcore.codegen.simd.gang_work import innermost_loops
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.squares import ROWS, squares_of
 from kernelcore.ir.core import Atom, Eqn, Func
@@ -39,6 +40,12 @@ from kernelcore.passes.access.accumulation_plan import are_known, form_of, launc
 
 # Strips wider than this gain little (docs/decisions/309).
 POINTS_OF_WALKS = 1024
+
+
+# Gangs of short rows, and the widest gangs to which they are an alternative
+# (docs/decisions/315).
+GANG_OF_SHORT_ROWS = 8
+LEAST_GANG_OF_SHORT_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,32 @@ def short_loops(func: Func, chosen: VectorStrategy, host: Host) -> ShortLoops | 
     if gang == 1:
         return None
     return ShortLoops(in_gangs(func, gang, host), tuple(bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRows:
+    """How launches use SIMD registers whose rows fill a part of a gang.
+
+    Attributes:
+        strategy: Narrower gangs of threads.
+        most_points: The longest rows, along the last launch axis.
+    """
+
+    strategy: VectorStrategy
+    most_points: int
+
+
+def short_rows(func: Func, chosen: VectorStrategy, host: Host) -> ShortRows | None:
+    """How launches run ``func``, in wide gangs, if its rows are short (decision 315).
+
+    None if they run it as others do: gangs that run several rows, or go on in the next one, are
+    full all the same.
+    """
+    is_wide = chosen.gang >= LEAST_GANG_OF_SHORT_ROWS and chosen.tile_rows == 1
+    eqns = list(walk_eqns(func.body))
+    if func.rank < 2 or not is_wide or not innermost_loops(eqns) or joins_rows(func):
+        return None
+    return ShortRows(in_gangs(func, GANG_OF_SHORT_ROWS, host), chosen.gang // 2)
 
 
 def in_gangs(func: Func, gang: int, host: Host) -> VectorStrategy:

@@ -11,8 +11,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base import native
+from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.passes.pipeline import optimize
+from tests.helpers.kernel_harness import adjoint_func
 from tests.helpers.vectorised.rows import product
 
 F32_2D, F32_3D = kc.array2d[float], kc.array3d[float]
@@ -82,7 +84,7 @@ def test_lanes_share_more_along_another_axis(kernel: kc.Kernel, axis: int) -> No
     assert found.axis == axis
 
 
-@pytest.mark.parametrize("kernel", [product, distances, printed, overwritten])
+@pytest.mark.parametrize("kernel", [product, printed, overwritten])
 def test_lanes_stay_along_the_last_axis(kernel: kc.Kernel) -> None:
     """Which they suit as well, or threads have an order."""
     assert other_axis(optimize(kernel.func)) is None
@@ -115,6 +117,81 @@ def test_few_and_more_columns_have_the_same_bits(columns: int) -> None:
     assert (y[:, :4] == of_four).all()
     expected = np.einsum("ikb,kb->ik", x[:, None].astype(float) - mean, scale)
     np.testing.assert_allclose(y, expected, 1e-4, 1e-4)
+
+
+@kc.kernel
+def skinned(weight: F32_2D, bone: F32_3D, p: F32_2D, y: F32_2D):
+    """Points moved by a weighted mean of affine maps, a component a thread."""
+    i, r = kc.tid()
+    total = 0.0
+    for b in range(weight.shape[1]):
+        moved = bone[b, r, 0] * p[i, 0] + bone[b, r, 1] * p[i, 1] + bone[b, r, 2] * p[i, 2]
+        total += weight[i, b] * (moved + bone[b, r, 3])
+    y[i, r] = total
+
+
+@kc.kernel
+def crossed(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, c = kc.tid()
+    p, q = (c + 1) % 3, (c + 2) % 3
+    y[i, c] = a[i, p] * b[i, q] - a[i, q] * b[i, p]
+
+
+def test_lanes_leave_short_rows_of_which_each_has_data_of_its_own() -> None:
+    found = other_axis(code_form(optimize(skinned.func)))
+    assert found is not None
+    taken = [shape for shape in ((3, 3), (4, 3), (99, 12), (99, 13)) if found.is_taken(shape)]
+    assert taken == [(4, 3), (99, 12)]
+    assert "axis 0 is longer than the last one and that has at most 12" in str(kc.explain(skinned))
+
+
+def test_lanes_leave_short_rows_if_they_would_add_to_rows_one_by_one() -> None:
+    assert other_axis(optimize(crossed.func)) is None
+    found = other_axis(optimize(adjoint_func(crossed)))
+    assert found is not None
+    assert found.most_points
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("components", [2, 3, 12, 13, 20])
+def test_skinning_has_the_gradients_of_its_formula(components: int) -> None:
+    given = weight, bone, p = data((90, 24), (24, components, 4), (90, 3))
+    points = (90, components)
+    cotangent = data(points)[0]
+    found = []
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        gradients = [np.zeros_like(a) for a in given]
+        y = np.zeros(points, np.float32)
+        kc.launch(skinned, points, list(given), [y], gradients, [cotangent], adjoint=True)
+        kc.launch(skinned, points, list(given), [y])
+        found.append((y, *gradients))
+    for other in found[1:]:
+        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    weight, bone, p = (a.astype(float) for a in given)
+    at = np.concatenate((p, np.ones((90, 1))), 1)
+    expected = (
+        np.einsum("ib,brk,ik->ir", weight, bone, at),
+        np.einsum("ir,brk,ik->ib", cotangent, bone, at),
+        np.einsum("ir,ib,ik->brk", cotangent, weight, at),
+        np.einsum("ir,ib,brk->ik", cotangent, weight, bone)[:, :3],
+    )
+    for got, right in zip(found[0], expected, strict=True):
+        np.testing.assert_allclose(got, right, 1e-4, 1e-4 * np.abs(right).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
+def test_cross_products_by_components_have_the_gradients_of_their_formula() -> None:
+    a, b, cotangent = data((90, 3), (90, 3), (90, 3))
+    found = []
+    for threads in (1, 3):
+        kc.set_num_threads(threads)
+        gradients, y = [np.zeros_like(a), np.zeros_like(b)], np.zeros_like(a)
+        kc.launch(crossed, (90, 3), [a, b], [y], gradients, [cotangent], adjoint=True)
+        found.append(gradients)
+    assert all((one == other).all() for one, other in zip(*found, strict=True))
+    np.testing.assert_allclose(found[0][0], np.cross(b, cotangent), 1e-4, 1e-5)
+    np.testing.assert_allclose(found[0][1], np.cross(cotangent, a), 1e-4, 1e-5)
 
 
 def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:

@@ -1,0 +1,100 @@
+"""Narrower gangs where rows have few points: which kernels have them, and what they give."""
+
+# pyright: basic, reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.base.host import host
+from kernelcore.codegen.code_form import code_form
+from kernelcore.codegen.simd.strategy import choose_strategy, short_rows
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.vectorised.rows import product
+
+F32_2D, I32 = kc.array2d[float], kc.array1d[int]
+
+
+@kc.kernel
+def differences(x: F32_2D, start: I32, column: I32, y: F32_2D):
+    """The graph Laplacian, whose rows have any number of entries."""
+    i, c = kc.tid()
+    total = 0.0
+    for e in range(start[i], start[i + 1]):
+        total += x[column[e], c] - x[i, c]
+    y[i, c] = total
+
+
+@kc.kernel
+def doubled(x: F32_2D, y: F32_2D):
+    i, c = kc.tid()
+    y[i, c] = 2.0 * x[i, c]
+
+
+def graph(nodes: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(columns)
+    start = np.concatenate(([0], np.cumsum(rng.integers(0, 6, nodes)))).astype(np.int32)
+    column = rng.integers(0, nodes, start[-1]).astype(np.int32)
+    return rng.standard_normal((nodes, columns)).astype(np.float32), start, column
+
+
+def matrix(start: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """What ``differences`` multiplies columns by."""
+    nodes = len(start) - 1
+    row = np.repeat(np.arange(nodes), np.diff(start))
+    found = np.zeros((nodes, nodes))
+    np.add.at(found, (row, column), 1.0)
+    np.add.at(found, (row, row), -1.0)
+    return found
+
+
+COLUMNS = (1, 3, 8, 12, 31, 32, 33, 70)
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_rows_of_any_length_have_the_elements_of_single_threads(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, start, column = graph(40, columns)
+    found = [np.zeros_like(x) for _ in range(3)]
+    for threads, y in zip((1, 3), found, strict=False):
+        kc.set_num_threads(threads)
+        kc.launch(differences, x.shape, [x, start, column], [y])
+    monkeypatch.setattr(kc.config, "optimize", False)
+    kc.launch(differences, x.shape, [x, start, column], [found[2]])
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+    np.testing.assert_allclose(found[0], matrix(start, column) @ x, 1e-5, 1e-5)
+
+
+@pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_gradients_of_short_rows_do_not_depend_on_the_threads(columns: int) -> None:
+    x, start, column = graph(200, columns)
+    cotangent = np.random.default_rng(0).standard_normal(x.shape).astype(np.float32)
+    found = []
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        gradient, y = np.zeros_like(x), np.zeros_like(x)
+        given, of_given = [x, start, column], [gradient, None, None]
+        kc.launch(differences, x.shape, given, [y], of_given, [cotangent], adjoint=True)
+        found.append(gradient)
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+    expected = matrix(start, column).T @ cotangent
+    np.testing.assert_allclose(found[0], expected, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("kernel", [product, doubled])
+def test_gangs_that_rows_fill_stay_as_they_are(kernel: kc.Kernel) -> None:
+    """Those that run several rows, and those that go on in the next row."""
+    func = code_form(optimize(kernel.func))
+    assert short_rows(func, choose_strategy(func, host()), host()) is None
+
+
+def test_the_report_names_the_gangs_of_short_rows() -> None:
+    assert "rows of at most 32 points: gangs of 8 threads" in str(kc.explain(differences))
+    assert "rows of at most" not in str(kc.explain(product))
