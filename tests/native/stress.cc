@@ -252,7 +252,7 @@ void check_trials() {
   if (shared_of(8, 1000) > 4) fail("launches are shared that take longer so");
   g_point_us = 300;
   if (shared_of(3, 1000) != 3) fail("launches that take longer than the last are not shared");
-  g_point_us = 2;
+  g_point_us = 10;
   executor.us = 0;
   shared_of(13, 2000);
   // Some of them are trials.
