@@ -169,7 +169,9 @@ def _cost(func: Func) -> float:
 
 def _once_each(loop: Eqn) -> list[Eqn]:
     """What each iteration of ``loop`` does anew."""
-    repeated = repeated_loads(loop) if loop.op.kind is OpKind.FOR else {}
+    if loop.op.kind is not OpKind.FOR:
+        return body_of(loop)
+    repeated = repeated_loads(loop)
     return [eqn for eqn in body_of(loop) if eqn not in repeated]
 
 
