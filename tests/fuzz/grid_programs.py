@@ -93,6 +93,8 @@ class GridProgram:
         self.lines: list[str] = []
         self.inputs, self.outputs = list[GridArray](), list[GridArray]()
         self.sums, self.rows = list[GridArray](), list[GridArray]()
+        # Minima and maxima of one array would depend on the order of threads.
+        self.extremum = self.rng.choice(("min", "max"))
         self.reals = ["kc.{real}(c)"]
         self.integers = [*self.indices, *self.indices, "m"]
         self.privates: list[str] = []
@@ -300,7 +302,6 @@ class GridProgram:
         array, target = self.rng.choice(self.inputs), self.name("v")
         axis, step = self.rng.choice(array.axes), self.rng.choice((1, -1, 2))
         name, extent = self.indices[axis], self.grid[axis]
-        step = self.rng.choice((1, -1, 2))
         places = ", ".join(
             self.indices[a] + (f" + {step}" if a == axis else "") for a in array.axes
         )
@@ -314,9 +315,9 @@ class GridProgram:
         """An addition to an element that threads share, which is exact, or an extremum."""
         array, place = self.rng.choice(self.sums), self.below(SHARED)
         value = f"kc.{array.dtype}({self.integer()} % 8)"
-        which = ("add", "sub") if array.name == "t0" else ("min", "max")
-        text = f"kc.atomic_{self.rng.choice(which)}({array.name}, {place}, {value})"
-        if which[0] == "add" and self.rng.random() < 0.4:
+        which = self.rng.choice(("add", "sub")) if array.name == "t0" else self.extremum
+        text = f"kc.atomic_{which}({array.name}, {place}, {value})"
+        if array.name == "t0" and self.rng.random() < 0.4:
             text = f"{array.name}[{place}] += {value}"
         self.line(depth, text)
 
