@@ -20,7 +20,7 @@ from kernelcore.codegen.code_form import carried_form, code_form
 from kernelcore.codegen.simd.bodies import Bodies
 from kernelcore.codegen.simd.cost_model import obstacle_to_gangs
 from kernelcore.codegen.simd.gang_work import WORK_PER_ELEMENT, WORK_PER_ELEMENT_IN_LOOP
-from kernelcore.codegen.simd.gathering import Gathering, choose_detours
+from kernelcore.codegen.simd.gathering import Gathering, choose_detours, has_own_code
 from kernelcore.codegen.simd.strategy import (
     ShortRows,
     VectorStrategy,
@@ -250,7 +250,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         func = other.func
     strategy = choose_strategy(func, host())
     short = short_loops(func, strategy, host())
-    has_own_code = not is_along_other and (gathering is None or not gathering.is_always)
+    may_narrow = not is_along_other and has_own_code(gathering)
     bodies = bodies_for(func, strategy)
     work = work_of(func, flat)
     measured = None if flat is None or shape is None else _measure(chosen, flat, shape, work.counts)
@@ -278,7 +278,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         is_contracted,
         0 if short is None else short.strategy.gang,
         () if carried is None else tuple(v.name for v in carried.arrays),
-        short_rows(func, strategy, host()) if has_own_code else None,
+        short_rows(func, strategy, host()) if may_narrow else None,
     )
 
 

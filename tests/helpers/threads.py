@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import kernelcore as kc
 from kernelcore.base import native
 from kernelcore.codegen import abi
 from kernelcore.ir.core import Func
@@ -29,6 +30,28 @@ def run(func: Func, dims: int, args: Sequence[Any]) -> None:
         run_on_host(func, dims, args)
     else:
         assert launch(optimize(normalize(func)), args, dims) == abi.STATUS_OK
+
+
+def with_gradients(
+    kernel: kc.Kernel, given: list[np.ndarray], cotangent: np.ndarray
+) -> list[np.ndarray]:
+    """The output of a kernel over the points of ``cotangent``, and the gradients of its inputs.
+
+    They are the same bits for any number of threads. Integers have no gradient.
+    """
+    found = list[list[np.ndarray]]()
+    for threads in (1, 2, 5):
+        kc.set_num_threads(threads)
+        y = np.zeros_like(cotangent)
+        of_given = [np.zeros_like(a) if a.dtype.kind == "f" else None for a in given]
+        gradients = [a for a in of_given if a is not None]
+        shape = cotangent.shape
+        kc.launch(kernel, shape, list(given), [y], of_given, [cotangent], adjoint=True)
+        kc.launch(kernel, shape, list(given), [y])
+        found.append([y, *gradients])
+    for other in found[1:]:
+        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    return found[0]
 
 
 def samples(dtype: Scalar, count: int) -> np.ndarray:

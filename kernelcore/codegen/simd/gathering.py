@@ -62,11 +62,15 @@ def choose_gathering(func: Func) -> Gathering | None:
     return Gathering(found, LEAST_TRIPS) if _has_little_work(found) else None
 
 
+def has_own_code(gathering: Gathering | None) -> bool:
+    """Whether some launches of a kernel with that ``gathering`` run the kernel as it is."""
+    return gathering is None or not gathering.is_always
+
+
 def choose_detours(func: Func) -> tuple[Gathering | None, OtherAxis | None]:
     """How ``func`` gathers its sums, and the other axis along which lanes of its own code lie."""
     gathering = choose_gathering(func)
-    has_own_code = gathering is None or not gathering.is_always
-    return gathering, other_axis(func) if has_own_code else None
+    return gathering, other_axis(func) if has_own_code(gathering) else None
 
 
 def strategies_of_pieces(found: GatheredSums, host: Host) -> tuple[VectorStrategy, ...]:

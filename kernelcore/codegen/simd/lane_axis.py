@@ -84,20 +84,17 @@ def other_axis(func: Func) -> OtherAxis | None:
     best = min(other_axes(func), key=lambda other: _cost(other.func), default=None)
     if best is None:
         return None
-    most_with_panels = _FEW_POINTS if _has_panels(func) else 0
-    if innermost_loops(eqns) and suits_lanes_better(best.func, func):
-        return replace(best, most_points=most_with_panels)
-    if not _suits_idle_lanes(best.func, func):
+    saves = bool(innermost_loops(eqns)) and suits_lanes_better(best.func, func)
+    if not saves and not _suits_idle_lanes(best.func, func):
         return None
-    return replace(best, most_points=most_with_panels or _PART_OF_A_GANG)
-
-
-def _has_panels(func: Func) -> bool:
-    return any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values())
+    most_points = 0 if saves else _PART_OF_A_GANG
+    if any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values()):
+        most_points = _FEW_POINTS
+    return replace(best, most_points=most_points)
 
 
 def _suits_idle_lanes(func: Func, other: Func) -> bool:
-    """Whether ``func`` is worth choosing where gangs of ``other``, are not full."""
+    """Whether ``func`` is worth choosing where gangs of ``other`` are not full."""
     if adds_to_rows(other):
         return True
     is_cheap = _cost(func) <= (1 + _MOST_LOST) * _cost(other)

@@ -41,8 +41,7 @@ from kernelcore.passes.access.accumulation_plan import are_known, form_of, launc
 # Strips wider than this gain little (docs/decisions/309).
 POINTS_OF_WALKS = 1024
 
-
-# Gangs of short rows, and the widest gangs to which they are an alternative
+# Gangs of short rows, and the narrowest gangs to which they are an alternative
 # (docs/decisions/315).
 GANG_OF_SHORT_ROWS = 8
 LEAST_GANG_OF_SHORT_ROWS = 32

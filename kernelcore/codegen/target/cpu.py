@@ -14,7 +14,7 @@ from kernelcore.base.host import Host, host
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen.code_form import carried_form, code_form
-from kernelcore.codegen.simd.gathering import choose_detours, strategies_of_pieces
+from kernelcore.codegen.simd.gathering import choose_detours, has_own_code, strategies_of_pieces
 from kernelcore.codegen.simd.strategy import (
     VectorStrategy,
     choose_strategy,
@@ -62,8 +62,8 @@ def llvm_text(
     short = short_loops(func, chosen, host()) if has_detours else None
     if short is not None:
         others.append(alternatives.of_short_loops(scheduling.schedule(func), short))
-    has_own_code = gathering is None or not gathering.is_always
-    narrow = short_rows(func, chosen, host()) if has_detours and has_own_code else None
+    may_narrow = has_detours and has_own_code(gathering)
+    narrow = short_rows(func, chosen, host()) if may_narrow else None
     if narrow is not None:
         others.append(alternatives.of_short_rows(func, narrow))
     pieces = gathering and (gathering, strategies_of_pieces(gathering.sums, host()))

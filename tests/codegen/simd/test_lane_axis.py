@@ -15,6 +15,7 @@ from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.simd.lane_axis import other_axis
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import adjoint_func
+from tests.helpers.threads import with_gradients
 from tests.helpers.vectorised.rows import product
 
 F32_2D, F32_3D = kc.array2d[float], kc.array3d[float]
@@ -155,19 +156,9 @@ def test_lanes_leave_short_rows_if_they_would_add_to_rows_one_by_one() -> None:
 @pytest.mark.usefixtures("eager_sharing")
 @pytest.mark.parametrize("components", [2, 3, 12, 13, 20])
 def test_skinning_has_the_gradients_of_its_formula(components: int) -> None:
-    given = weight, bone, p = data((90, 24), (24, components, 4), (90, 3))
-    points = (90, components)
-    cotangent = data(points)[0]
-    found = []
-    for threads in (1, 2, 5):
-        kc.set_num_threads(threads)
-        gradients = [np.zeros_like(a) for a in given]
-        y = np.zeros(points, np.float32)
-        kc.launch(skinned, points, list(given), [y], gradients, [cotangent], adjoint=True)
-        kc.launch(skinned, points, list(given), [y])
-        found.append((y, *gradients))
-    for other in found[1:]:
-        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    given = data((90, 24), (24, components, 4), (90, 3))
+    cotangent = data((90, components))[0]
+    found = with_gradients(skinned, given, cotangent)
     weight, bone, p = (a.astype(float) for a in given)
     at = np.concatenate((p, np.ones((90, 1))), 1)
     expected = (
@@ -176,22 +167,17 @@ def test_skinning_has_the_gradients_of_its_formula(components: int) -> None:
         np.einsum("ir,ib,ik->brk", cotangent, weight, at),
         np.einsum("ir,ib,brk->ik", cotangent, weight, bone)[:, :3],
     )
-    for got, right in zip(found[0], expected, strict=True):
+    for got, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(got, right, 1e-4, 1e-4 * np.abs(right).max())
 
 
 @pytest.mark.usefixtures("eager_sharing")
 def test_cross_products_by_components_have_the_gradients_of_their_formula() -> None:
     a, b, cotangent = data((90, 3), (90, 3), (90, 3))
-    found = []
-    for threads in (1, 3):
-        kc.set_num_threads(threads)
-        gradients, y = [np.zeros_like(a), np.zeros_like(b)], np.zeros_like(a)
-        kc.launch(crossed, (90, 3), [a, b], [y], gradients, [cotangent], adjoint=True)
-        found.append(gradients)
-    assert all((one == other).all() for one, other in zip(*found, strict=True))
-    np.testing.assert_allclose(found[0][0], np.cross(b, cotangent), 1e-4, 1e-5)
-    np.testing.assert_allclose(found[0][1], np.cross(cotangent, a), 1e-4, 1e-5)
+    y, of_a, of_b = with_gradients(crossed, [a, b], cotangent)
+    np.testing.assert_allclose(y, np.cross(a, b), 1e-4, 1e-5)
+    np.testing.assert_allclose(of_a, np.cross(b, cotangent), 1e-4, 1e-5)
+    np.testing.assert_allclose(of_b, np.cross(cotangent, a), 1e-4, 1e-5)
 
 
 def data(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -246,22 +232,14 @@ def test_gradients_do_not_depend_on_the_threads(points: tuple[int, int]) -> None
     n, parts = points
     given = data((parts, 21), (parts, 21, 21), (n, 21))
     cotangent = data(points)[0]
-    found = []
-    for threads in (1, 2, 5):
-        kc.set_num_threads(threads)
-        gradients = [np.zeros_like(a) for a in given]
-        y = np.zeros(points, np.float32)
-        kc.launch(whitened, points, given, [y], gradients, [cotangent], adjoint=True)
-        found.append(gradients)
-    for other in found[1:]:
-        assert all((a == b).all() for a, b in zip(found[0], other, strict=True))
+    _, *found = with_gradients(whitened, given, cotangent)
     mean, lower, x = (a.astype(float) for a in (given[0], np.tril(given[1]), given[2]))
     r = np.einsum("kab,ikb->ika", lower, x[:, None] - mean)
     back = 2.0 * cotangent.astype(float)[:, :, None] * r
     of_x = np.einsum("ika,kab->ib", back, lower)
     of_mean = -np.einsum("ika,kab->kb", back, lower)
     of_scale = np.tril(np.einsum("ika,ikb->kab", back, x[:, None] - mean))
-    for got, expected in zip(found[0], (of_mean, of_scale, of_x), strict=True):
+    for got, expected in zip(found, (of_mean, of_scale, of_x), strict=True):
         np.testing.assert_allclose(got, expected, 1e-3, 1e-3 * np.abs(expected).max())
 
 
