@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kernelcore.codegen.analysis.carried_elements import CarriedElements, carry_elements
+from kernelcore.codegen.analysis.costly_values import with_costly_records
 from kernelcore.codegen.analysis.small_rows import rows_as_elements
 from kernelcore.codegen.simd.contraction import contract_sums
 from kernelcore.codegen.simd.gathering import choose_detours
@@ -14,8 +15,11 @@ from kernelcore.ir.core import Func
 
 @lru_cache(maxsize=4)
 def code_form(func: Func) -> Func:
-    """``func``, which has a plan, with elements in place of small rows, and contracted sums."""
-    return contract_sums(rows_as_elements(func))
+    """``func``, which has a plan, with what suits processors better.
+
+    It records more, has elements in place of small rows, and contracted sums.
+    """
+    return contract_sums(rows_as_elements(with_costly_records(func)))
 
 
 @lru_cache(maxsize=4)

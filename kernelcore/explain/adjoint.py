@@ -7,6 +7,7 @@ from typing import Any
 
 from kernelcore.base.dataclass import dataclass, field
 from kernelcore.base.errors import KernelError
+from kernelcore.codegen.analysis.costly_values import with_costly_records
 from kernelcore.codegen.analysis.work import Counts, Work, work_of
 from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records
 from kernelcore.explain.devices import Sizes, size_of
@@ -63,7 +64,7 @@ def adjoint_report(func: Func, work: Work, arguments: Sequence[Any] | None) -> A
         if not all_derivatives(func)[1]:
             return Adjoint("it writes no floats")
         derived = adjoint_of(func)
-        adjoint = optimize(tidy(derived.func))
+        adjoint = with_costly_records(optimize(tidy(derived.func)))
     except KernelError as error:
         return Adjoint(error.message)
     given = None

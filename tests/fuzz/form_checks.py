@@ -23,6 +23,7 @@ import numpy as np
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, host
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis import costly_values
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.simd import gathering
@@ -103,7 +104,10 @@ def run(func: Func, args: Sequence[Any], grid: Sequence[int], seed: int) -> None
     chunks = [(0, cut), (cut, points)] if 0 < cut < points else None
     shape = parts_of(form) if form else ()
     along, narrow = lane_axis_of(func, seed), short_rows_of(func, seed)
+    # Half of the adjoints record whatever they can.
+    costly = 1 if seed % 2 else costly_values.COSTLY_INSTRUCTIONS
     with (
+        patch.object(costly_values, "COSTLY_INSTRUCTIONS", costly),
         patch.object(gathering, "other_axis", lambda _: along),
         patch.object(cpu, "short_rows", lambda *_: narrow),
         unoptimised() if form else nullcontext(),
