@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/memory/kept_blocks.h"
 
 namespace kernelcore {
 namespace {
@@ -229,9 +230,17 @@ class Loader {
     return reinterpret_cast<uint64_t>(base_) + offsets_[symbol.st_shndx] + symbol.st_value;
   }
 
+  /// What takes the place of a function of the C library, or null.
+  static void* own(std::string_view name) {
+    if (name == "aligned_alloc") return reinterpret_cast<void*>(&take_block);
+    if (name == "free") return reinterpret_cast<void*>(&give_block_back);
+    return nullptr;
+  }
+
   uint64_t external(const Elf64_Sym& symbol) const {
     std::string name = object_.text(strings_, symbol.st_name);
-    void* found = dlsym(RTLD_DEFAULT, name.c_str());
+    void* found = own(name);
+    if (found == nullptr) found = dlsym(RTLD_DEFAULT, name.c_str());
     if (found == nullptr && ELF64_ST_BIND(symbol.st_info) != STB_WEAK) {
       fail("it refers to '" + name + "', which this process does not have");
     }
