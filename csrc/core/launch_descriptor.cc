@@ -108,7 +108,8 @@ bool LaunchDescriptor::runs_along_other_axis(const Grid& grid) const {
 
 Accumulated LaunchDescriptor::reached(const Accumulated& what, const Grid& grid) const {
   Accumulated found = what;
-  if (runs_along_other_axis(grid)) {
+  // Along an axis in the middle, the first launch index is still that of the slowest loop.
+  if (other_axis == 0 && runs_along_other_axis(grid)) {
     found.axis = -1;
     found.low = found.high = 0;
   }

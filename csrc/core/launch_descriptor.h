@@ -70,9 +70,9 @@ struct LaunchDescriptor {
   int panel_rows = 0;
   // The fewest points a thread of a shared run claims at once (docs/decisions/309); 0: any.
   int points_at_once = 0;
-  // The launch axis along which lanes lie where a grid is longer on it than on the last one, which
-  // has at most `other_axis_points` points (0: any number); -1: none. Such runs take the points in
-  // another order than that of their launch indices.
+  // Lanes lie along this launch axis in launches whose grid is longer on it than on the last axis,
+  // and has at most `other_axis_points` points on that (0: any number); -1: never. Such launches
+  // take the points in another order than that of their launch indices.
   int other_axis = -1;
   int64_t other_axis_points = 0;
   std::vector<size_t> noalias;    // parameters of which no other argument may share an element
@@ -105,7 +105,7 @@ struct LaunchDescriptor {
   /// Whether the lanes of runs over `grid` lie along `other_axis`.
   bool runs_along_other_axis(const Grid& grid) const;
 
-  /// `what` as runs over `grid` reach it: anywhere, if points are in another order.
+  /// `what` as runs over `grid` reach it: anywhere, if the first launch index is not the slowest.
   Accumulated reached(const Accumulated& what, const Grid& grid) const;
 
   /// The name that users gave to parameter `index`.

@@ -112,8 +112,8 @@ PackedOperands::PackedOperands(const Operation& operation, const ArrayView* oper
     if (operation.operands[i].is_array) packed_[i] = operands[i];
   }
   // A launch of one chunk would copy the whole operand, too. Panels are made for the rows of many
-  // chunks at once, launches in serial have large chunks, those that divide elements read all, and
-  // chunks of points in another order anything.
+  // chunks at once, launches in serial have large chunks, those that divide elements read all
+  // operands, and with lanes along another axis a chunk may read any element.
   auto divides = [&](const Accumulated& what) {
     if (!what.can_divide()) return false;
     const ParameterSlot& slot = descriptor.slots[static_cast<size_t>(what.loop_parameter)];

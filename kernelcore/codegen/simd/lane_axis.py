@@ -37,13 +37,14 @@ _SHARED, _ADJACENT, _APART = 1, 2, 4
 _PER_ADDITION = 2
 # Another axis has to save this part of the costs.
 _LEAST_SAVED = 0.2
+# Gangs along an axis of at most this many points have idle lanes: another axis gains although it
+# saves less.
+_MOST_POINTS_OF_SHORT_ROWS = 12
+# It may even cost this part more.
+_MOST_LOST = 0.25
 # Where rows are transposed once for many rows of the grid, another axis gains only if the last one
 # has at most this many points.
-_FEW_POINTS = 4
-# Gangs along an axis of at most this many points have idle lanes: another axis gains although it
-# saves less, or costs up to this part more.
-_PART_OF_A_GANG = 12
-_MOST_LOST = 0.25
+_MOST_POINTS_BESIDE_PANELS = 4
 # What happens in the order of threads.
 _ORDERED = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT, OpKind.ASSERT}
 
@@ -55,7 +56,8 @@ class OtherAxis:
     Attributes:
         axis: The launch axis.
         func: The kernel; ``axis`` is the last one of its launch axes, behind the others.
-        most_points: Launches with more points along the last axis keep that; 0 for no limit.
+        most_points: Launches with more points along the last axis keep their lanes along that; 0
+            for no limit.
     """
 
     axis: int
@@ -87,9 +89,9 @@ def other_axis(func: Func) -> OtherAxis | None:
     saves = bool(innermost_loops(eqns)) and suits_lanes_better(best.func, func)
     if not saves and not _suits_idle_lanes(best.func, func):
         return None
-    most_points = 0 if saves else _PART_OF_A_GANG
+    most_points = 0 if saves else _MOST_POINTS_OF_SHORT_ROWS
     if any(loop.has_panels for loop in blocked_loops(func, lane_strides(func)).values()):
-        most_points = _FEW_POINTS
+        most_points = _MOST_POINTS_BESIDE_PANELS
     return replace(best, most_points=most_points)
 
 

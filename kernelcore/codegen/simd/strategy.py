@@ -169,9 +169,15 @@ def short_rows(func: Func, chosen: VectorStrategy, host: Host) -> ShortRows | No
     None if they run it as others do: gangs that run several rows, or go on in the next one, are
     full all the same.
     """
-    is_wide = chosen.gang >= LEAST_GANG_OF_SHORT_ROWS and chosen.tile_rows == 1
+    is_wide = chosen.gang >= LEAST_GANG_OF_SHORT_ROWS
     eqns = list(walk_eqns(func.body))
     if func.rank < 2 or not is_wide or not innermost_loops(eqns) or joins_rows(func):
+        return None
+    # Tiles differ between processors, sums must not.
+    rows = chosen.tile_rows
+    if not adds_in_order(func):
+        rows, *_ = best_tile(func, chosen.gang, FLOAT_LANES_OF_SUMS)
+    if rows > 1:
         return None
     return ShortRows(in_gangs(func, GANG_OF_SHORT_ROWS, host), chosen.gang // 2)
 

@@ -51,7 +51,7 @@ def llvm_text(
     if chosen.gang > 1:
         func = scheduling.schedule(func)
     has_detours = config.optimize and strategy is None and not with_lines
-    # Kernels whose loops carry elements have no other detours.
+    # Kernels whose loops carry elements gather no sums and have no other axis.
     may_turn = has_detours and carried is None
     gathering, other = choose_detours(func) if may_turn else (None, None)
     others: list[Alternative] = []
