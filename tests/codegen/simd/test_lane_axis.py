@@ -228,6 +228,24 @@ def test_the_axis_may_be_in_the_middle(points: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.usefixtures("eager_sharing")
+@pytest.mark.parametrize("points", [(9, 40, 3), (40, 9, 3), (3, 40, 20)])
+def test_gradients_along_an_axis_in_the_middle_are_exact(points: tuple[int, int, int]) -> None:
+    """Chunks still take the points of the first axis one after the other."""
+    h, n, parts = points
+    given = data((parts, 40), (parts, 40), (h, n, 40))
+    cotangent = data(points)[0]
+    _, *found = with_gradients(between, given, cotangent)
+    w, v, x = (a.astype(float) for a in given)
+    expected = (
+        np.einsum("hik,kb,hib->kb", cotangent, v, x),
+        np.einsum("hik,kb,hib->kb", cotangent, w, x),
+        np.einsum("hik,kb,kb->hib", cotangent, w, v),
+    )
+    for got, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, right, 1e-3, 1e-4 * np.abs(right).max())
+
+
+@pytest.mark.usefixtures("eager_sharing")
 @pytest.mark.parametrize("points", POINTS)
 def test_gradients_do_not_depend_on_the_threads(points: tuple[int, int]) -> None:
     n, parts = points
