@@ -57,18 +57,27 @@ def with_costly_records(func: Func) -> Func:
 
 def _pairs(func: Func) -> list[tuple[_Place, _Place]]:
     """Where values are pushed, and where these are popped; outer regions come first."""
-    uses: dict[Atom, list[tuple[OpKind, _Place]]] = {}
+    places: dict[Eqn, _Place] = {}
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind in _STACK_USES and path:
             around, number = path[-1]
-            place = _Place(around.regions[number], around)
-            uses.setdefault(eqn.inputs[0], []).append((eqn.op.kind, place))
+            places[eqn] = _Place(around.regions[number], around)
     found: dict[tuple[Region, Region], tuple[_Place, _Place]] = {}
-    for known in uses.values():
-        if tuple(kind for kind, _ in known) == _STACK_USES:
-            (_, push), (_, pop) = known
-            found.setdefault((push.region, pop.region), (push, pop))
+    for push, pop in _stack_uses(func):
+        if push in places and pop in places:
+            pair = places[push], places[pop]
+            found.setdefault((pair[0].region, pair[1].region), pair)
     return list(found.values())
+
+
+def _stack_uses(func: Func) -> list[tuple[Eqn, Eqn]]:
+    """The PUSH and the POP of every stack that has one of each."""
+    uses: dict[Atom, list[Eqn]] = {}
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind in _STACK_USES:
+            uses.setdefault(eqn.inputs[0], []).append(eqn)
+    pairs = ((found[0], found[-1]) for found in uses.values() if len(found) == len(_STACK_USES))
+    return [pair for pair in pairs if tuple(eqn.op.kind for eqn in pair) == _STACK_USES]
 
 
 class _Values:
@@ -80,9 +89,8 @@ class _Values:
 
     def __init__(self, func: Func) -> None:
         self._accesses = AccessMap(func)
-        eqns = list(walk_eqns(func.body))
-        self._maker = {out: eqn for eqn in eqns for out in eqn.outputs}
-        self._pushed = {e.inputs[0]: e.inputs[1] for e in eqns if e.op.kind is OpKind.PUSH}
+        self._maker = {out: eqn for eqn in walk_eqns(func.body) for out in eqn.outputs}
+        self._popped = {pop.out: push.inputs[1] for push, pop in _stack_uses(func)}
         # By value of a region that pops: the first one that is equal.
         self._same: dict[Atom, Atom] = {}
         self.again: set[Var] = set()
@@ -94,8 +102,8 @@ class _Values:
         again: dict[Var, Eqn] = {}
         equal: dict[Var, Var] = {}
         for eqn in pop.region.eqns:
-            if eqn.op.kind is OpKind.POP:
-                self._same[eqn.out] = self._first(self._pushed[eqn.inputs[0]])
+            if eqn.op.kind is OpKind.POP and eqn.out in self._popped:
+                self._same[eqn.out] = self._first(self._popped[eqn.out])
             elif self._is_repeatable(eqn):
                 key = self._key(eqn)
                 if key in counted:
@@ -224,7 +232,8 @@ def _when_used(region: Region, again: Collection[Var]) -> Region:
             if atom in held and atom not in needed:
                 needed.add(atom)
                 missing += held[atom].inputs
-        eqns.extend([held.pop(v) for v in [*held] if v in needed])
+        if needed:
+            eqns.extend([held.pop(v) for v in [*held] if v in needed])
 
     for eqn in region.eqns:
         if len(eqn.outputs) == 1 and eqn.out in again and eqn.op.kind is not OpKind.POP:
