@@ -24,7 +24,7 @@ from tests.bench.results import Goal, record
 from tests.bench.timing import Contender, timed
 
 # Threads and steps.
-SHAPES = ((1, 2000), (1024, 100), (1024, 4000))
+SHAPES = ((1, 2000), (1, 200_000), (1024, 100), (1024, 4000))
 STEP = 0.01
 ROUNDS = 9
 GOAL = 1.0

@@ -35,7 +35,7 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True)
 class StackValue:
-    """What a stack stands for: slots of its address, number of elements, and room for elements."""
+    """What a stack stands for: slots of its address, its size, and its capacity in bytes."""
 
     data: str
     size: str
@@ -92,6 +92,8 @@ class Lanes:
             bound to its value in lane 0, one without a stride to ``size`` values.
         mask: The active lanes, None for all; code under a mask runs only if some lane is active.
         store_mask: The lanes whose stores count, None for all.
+        recorded: How many lanes have room in records of stacks, an i64: the first ones, with all
+            active ones; None for all.
         row_major: Accesses of adjacent elements in gangs that cross rows.
         vector_loop: The loop whose iterations are the lanes, with sums in order; None else.
         are_iterations: Whether lanes are independent iterations of one thread.
@@ -101,6 +103,7 @@ class Lanes:
     strides: Strides = field(default_factory=dict[Var, int | None])
     mask: str | None = None
     store_mask: str | None = None
+    recorded: str | None = None
     row_major: frozenset[Eqn] = frozenset()
     vector_loop: VectorLoop | None = None
     are_iterations: bool = False
@@ -233,7 +236,8 @@ class Emitter:
     @contextmanager
     def gangs_of(self, size: int) -> Generator[None]:
         """Emit code of gangs of ``size`` inside; varying values must be bound anew."""
-        with self.at(1), self.as_lanes(replace(self.lane_facts, size=size, mask=None)):
+        gang = replace(self.lane_facts, size=size, mask=None, recorded=None)
+        with self.at(1), self.as_lanes(gang):
             yield
 
     def under(self, mask: str | None) -> AbstractContextManager[None]:

@@ -14,20 +14,28 @@ _KINDS = (OpKind.STACK, OpKind.PUSH, OpKind.POP)
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record: where it lies, and the distance from one record to the next."""
+
+    offset_bytes: int
+    record_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A stack as a field of the records of one shared stack.
 
     Attributes:
         record: The number of the shared stack.
-        offset_bytes: Where the field lies in a record.
-        record_bytes: Distance from one record to the next.
+        widest_first: Its field where the widest ones are first: no bytes are lost between them.
+        in_order: Its field where they are in the order of the PUSHes.
         has_one_push: Whether one PUSH makes all records.
         leads: Of the STACKs, PUSHes and POPs of the members, whether this one's is the first.
     """
 
     record: int
-    offset_bytes: int
-    record_bytes: int
+    widest_first: Field
+    in_order: Field
     has_one_push: bool
     leads: dict[OpKind, bool]
 
@@ -76,22 +84,40 @@ def _group(uses: Sequence[_Use]) -> tuple[Region, ...] | None:
 def _members(
     number: int, stacks: Sequence[Atom], uses: dict[Atom, list[_Use]]
 ) -> Iterator[tuple[Atom, Member]]:
-    # The widest first, so that every field is aligned.
-    ordered = sorted(stacks, key=lambda s: -_dtype(s).size_bytes)
-    widths = [_dtype(s).size_bytes for s in ordered]
-    record_bytes = -(-sum(widths) // widths[0]) * widths[0]
+    widest_first = _fields(sorted(stacks, key=lambda s: -_dtype(s).size_bytes))
+    in_order = _fields(sorted(stacks, key=lambda s: _first_push(uses[s])))
     first: dict[OpKind, int] = {}
     for use in (u for s in stacks for u in uses[s]):
         kind = use.eqn.op.kind
         first[kind] = min(first.get(kind, use.place), use.place)
     has_one_push = all(sum(u.eqn.op.kind is OpKind.PUSH for u in uses[s]) == 1 for s in stacks)
-    for at, stack in enumerate(ordered):
+    for stack in stacks:
         known = uses[stack]
         leads = {
             k: len(stacks) == 1 or any(u.eqn.op.kind is k and u.place == first[k] for u in known)
             for k in _KINDS
         }
-        yield stack, Member(number, sum(widths[:at]), record_bytes, has_one_push, leads)
+        yield stack, Member(number, widest_first[stack], in_order[stack], has_one_push, leads)
+
+
+def _fields(ordered: Sequence[Atom]) -> dict[Atom, Field]:
+    """The fields of a record in this order, each aligned to its width."""
+    offsets, end = dict[Atom, int](), 0
+    for stack in ordered:
+        width = _dtype(stack).size_bytes
+        offsets[stack] = _multiple(end, width)
+        end = offsets[stack] + width
+    record_bytes = _multiple(end, max(_dtype(stack).size_bytes for stack in ordered))
+    return {stack: Field(offset, record_bytes) for stack, offset in offsets.items()}
+
+
+def _multiple(size: int, unit: int) -> int:
+    """The least multiple of ``unit`` that is no less than ``size``."""
+    return -(-size // unit) * unit
+
+
+def _first_push(uses: Sequence[_Use]) -> int:
+    return min((u.place for u in uses if u.eqn.op.kind is OpKind.PUSH), default=0)
 
 
 def _dtype(stack: Atom) -> Scalar:

@@ -24,11 +24,14 @@ def emit_masked_gangs(
     count = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {last}, {first}')} to i32")
 
     def masked() -> None:
-        behind = e.op(f"sub nsw i64 {e.wide_indices[e.point[-1]]}, {first}")
+        position = e.wide_indices[e.point[-1]]
+        recorded = minimum(e, e.op(f"sub nsw i64 {last}, {position}"), str(e.gang))
+        behind = e.op(f"sub nsw i64 {position}, {first}")
         start = e.splat("i32", e.op(f"trunc nsw i64 {behind} to i32"))
         place = e.op(f"add <{e.gang} x i32> {start}, {_lane_numbers(e)}")
         # Unsigned, places before the first point are large.
-        with e.under(e.op(f"icmp ult <{e.gang} x i32> {place}, {e.splat('i32', count)}")):
+        mask = e.op(f"icmp ult <{e.gang} x i32> {place}, {e.splat('i32', count)}")
+        with e.as_lanes(replace(e.lane_facts, mask=mask, recorded=recorded)):
             body()
 
     emit_gangs(e, outer, e.op(f"and i64 {first}, {-e.gang}"), last, masked)
