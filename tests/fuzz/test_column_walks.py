@@ -19,7 +19,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import assert_same_arrays, copies, launch, unoptimised
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "64"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "32"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 SHARDS = 4
 # Rows and columns; from 32 rows on gangs run together, in strips of 16 KiB.

@@ -22,7 +22,7 @@ from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import adjoint_func, launch, unoptimised
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 LENGTHS = (70, 32, 7, 100, 31, 1, 64)
 FORMS = ((4, 1), (16, 1), (64, 4), (16, NO_MASKS))

@@ -24,7 +24,7 @@ from torch_ext import derivation
 from torch_ext.dtype import dtype_to_torch
 from torch_ext.register import root_operator
 
-COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "8"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
 LENGTHS = (70, 32, 7, 100, 31, 1, 64)
 
