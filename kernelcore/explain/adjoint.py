@@ -27,7 +27,8 @@ class Adjoint:
 
     Attributes:
         refusal: The error where the kernel has no derivative; else None.
-        records: What the forward sweep keeps for the reverse sweep; it computes all else again.
+        records: What the forward sweep on processors keeps for the reverse sweep; that computes all
+            else again.
         recomputed: What a thread does that depends on no cotangent: it loads elements of the
             kernel's arrays, and computes values and factors of derivatives from them.
         cost: Estimated instructions, as a multiple of those of the kernel.

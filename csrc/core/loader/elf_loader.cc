@@ -231,7 +231,7 @@ class Loader {
   }
 
   /// What takes the place of a function of the C library, or null.
-  static void* own(std::string_view name) {
+  static void* replacement_of(std::string_view name) {
     if (name == "aligned_alloc") return reinterpret_cast<void*>(&take_block);
     if (name == "free") return reinterpret_cast<void*>(&give_block_back);
     return nullptr;
@@ -239,7 +239,7 @@ class Loader {
 
   uint64_t external(const Elf64_Sym& symbol) const {
     std::string name = object_.text(strings_, symbol.st_name);
-    void* found = own(name);
+    void* found = replacement_of(name);
     if (found == nullptr) found = dlsym(RTLD_DEFAULT, name.c_str());
     if (found == nullptr && ELF64_ST_BIND(symbol.st_info) != STB_WEAK) {
       fail("it refers to '" + name + "', which this process does not have");

@@ -6,9 +6,9 @@
 namespace kernelcore {
 
 /// As `aligned_alloc`; a large block may be one that this thread gave back.
-void* take_block(size_t alignment, size_t size_bytes);
+void* take_block(size_t alignment, size_t size_bytes) noexcept;
 
 /// As `free`, for any memory of the C library.
-void give_block_back(void* block);
+void give_block_back(void* block) noexcept;
 
 }  // namespace kernelcore

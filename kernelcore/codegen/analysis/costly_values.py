@@ -7,8 +7,8 @@
 
 Reverse mode records what it cannot compute again, here ``v``, and computes the rest. Where a
 processor has a record to write and to read anyway, one more value in it takes less time than an
-exponential or a quotient (docs/decisions/316). GPUs compute faster than their memory is, so their
-code stays as it is.
+exponential or a quotient (docs/decisions/316). GPUs compute an exponential in less
+time than they read one back, so their code stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.simplify.common_subexpressions import value_key
 from kernelcore.passes.simplify.dead_code import dce
 
-# Instructions from which on a value is recorded. A quotient or a square root is as long as that.
+# Instructions from which on a value is recorded. A quotient or a square root counts as many.
 COSTLY_INSTRUCTIONS = 12
 # Records grow by at most this many times their size, or not at all: long loops keep many of them.
 MOST_RECORDED = 3

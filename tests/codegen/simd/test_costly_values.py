@@ -10,12 +10,16 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen.analysis.costly_values import with_costly_records
 from kernelcore.codegen.code_form import code_form
-from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir import op as ops
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import eqns_inside, walk_eqns
+from kernelcore.language.types import ArrayType, float64, int32
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from tests.helpers.kernel_harness import adjoint_func
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import adjoint_func, call, const, make, region
 from tests.helpers.threads import with_gradients
 
 F64, F64_2D = kc.array(dtype=kc.float64), kc.array2d[kc.float64]
@@ -221,12 +225,77 @@ def test_adjoints_of_adjoints_record_with_each_of_their_loops(kernel: kc.Kernel)
     assert with_costly_records(form) is form
 
 
+@kc.kernel
+def weighted(x: F64, q: F64_2D, y: F64):
+    i = kc.tid()
+    v = x[i]
+    for j in range(q.shape[1]):
+        v *= q[i, j] * kc.exp(q[i, j])
+    y[i] = v
+
+
 def test_what_is_computed_again_is_computed_where_it_is_used() -> None:
-    """A load for a recorded value and for later would wait in a register."""
-    form = code_form(optimize(adjoint_func(products)))
+    """A load for a recorded value and for later would occupy a register until then."""
+    form = code_form(optimize(adjoint_func(weighted)))
     *_, loop = (eqn for eqn in form.body.eqns if eqn.op.kind in LOOPS)
-    kinds = [eqn.op.kind for eqn in loop.regions[0].eqns]
-    assert OpKind.LOAD not in kinds
+    eqns = loop.regions[0].eqns
+    (load,) = (eqn for eqn in eqns if eqn.op.kind is OpKind.LOAD)
+    after = eqns[eqns.index(load) + 1]
+    assert load.out in after.inputs
+
+
+def hand_made(*, is_backwards: bool, changes: bool) -> Func:
+    """Two loops that compute ``exp(x[j])``; the first one may change ``x[j]`` after it has."""
+
+    def write(b: Builder, x: Var, out: Var) -> None:
+        stack = b.emit(ops.STACK, dtype=float64)
+        zero, one, down = const(int32, 0), const(int32, 1), const(int32, -1)
+        n = b.emit(ops.DIM, x, axis=0)
+
+        def push(j: Var) -> None:
+            value = b.emit(ops.LOAD, x, j)
+            b.emit_effect(ops.PUSH, stack, value)
+            b.emit_effect(ops.STORE, out, j, call(b, "exp", value))
+            if changes:
+                b.emit_effect(ops.STORE, x, j, const(float64, 2.0))
+
+        def pop(j: Var) -> None:
+            exponential = call(b, "exp", b.emit(ops.LOAD, x, j))
+            product = call(b, "mul", b.emit(ops.POP, stack), exponential)
+            b.emit(ops.ATOMIC_ADD, out, j, product)
+
+        b.emit_for(zero, n, one, [], region(b, [int32], push))
+        bounds = (call(b, "sub", n, one), down, down) if is_backwards else (zero, n, one)
+        b.emit_for(*bounds, [], region(b, [int32], pop))
+
+    return make("hand_made", [ArrayType(float64, 1)] * 2, write)
+
+
+@pytest.mark.parametrize(("is_backwards", "changes"), [(True, False), (False, False), (True, True)])
+def test_values_of_other_iterations_and_of_changed_arrays_are_not_recorded(
+    is_backwards: bool, changes: bool
+) -> None:
+    func = hand_made(is_backwards=is_backwards, changes=changes)
+    form = with_costly_records(func)
+    assert pops(form) == (2 if is_backwards and not changes else 1)
+    found = [[np.linspace(-1, 1, 9), np.zeros(9)] for _ in range(2)]
+    for one, arrays in zip((func, form), found, strict=True):
+        interpreter.run(one, arrays, 1)
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("kernel", [relaxed, root, products, weighted], ids=lambda k: k.func.name)
+def test_gradients_keep_their_bits(kernel: kc.Kernel) -> None:
+    plain = optimize(adjoint_func(kernel))
+    assert pops(with_costly_records(plain)) > pops(plain)
+    rng = np.random.default_rng(3)
+    args = [rng.uniform(0.2, 0.9, 5), rng.uniform(0.2, 0.9, (5, STEPS)), np.zeros(5)]
+    args += [np.zeros(5), np.zeros((5, STEPS)), np.ones(5)]
+    found = [[a.copy() for a in args] for _ in range(2)]
+    for form, arrays in zip((plain, with_costly_records(plain)), found, strict=True):
+        interpreter.run(form, arrays, 5)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_report_lists_the_records() -> None:

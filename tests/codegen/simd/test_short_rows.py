@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from kernelcore.base.host import host
 from kernelcore.codegen.code_form import code_form
 from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.strategy import choose_strategy, short_rows
+from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import adjoint_func
 from tests.helpers.threads import with_gradients
@@ -52,6 +55,15 @@ def matrix(start: np.ndarray, column: np.ndarray) -> np.ndarray:
     np.add.at(found, (row, column), 1.0)
     np.add.at(found, (row, row), -1.0)
     return found
+
+
+def test_the_code_asks_how_long_rows_are() -> None:
+    func = code_form(differences.func)
+    found = short_rows(func, choose_strategy(func, host()), host())
+    text = cpu.llvm_text(func, "launch")
+    assert ("@kc.short_rows" in text) == (found is not None)
+    if found is not None:
+        assert re.search(rf"icmp sle i64 %\S+, {found.most_points}$", text, re.MULTILINE)
 
 
 COLUMNS = (1, 3, 8, 12, 31, 32, 33, 70)
