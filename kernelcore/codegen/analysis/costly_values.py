@@ -96,9 +96,12 @@ class _Values:
         self.again: set[Var] = set()
 
     def costly(self, push: _Place, pop: _Place) -> dict[Var, Var]:
-        """By value in ``pop`` that takes long to compute: what it equals in ``push``."""
-        known = {self._key(e): e.out for e in push.region.eqns if self._is_repeatable(e)}
-        counted = self._counted(push.around, pop.around)
+        """By value in ``pop`` that takes long to compute: what it equals in ``push``.
+
+        Pairs around these come before: what is equal in them is noted.
+        """
+        pushed_by_key = {self._key(e): e.out for e in push.region.eqns if self._is_repeatable(e)}
+        index_by_key = self._index_by_key(push.around, pop.around)
         again: dict[Var, Eqn] = {}
         equal: dict[Var, Var] = {}
         for eqn in pop.region.eqns:
@@ -106,11 +109,11 @@ class _Values:
                 self._same[eqn.out] = self._first(self._popped[eqn.out])
             elif self._is_repeatable(eqn):
                 key = self._key(eqn)
-                if key in counted:
-                    self._same[eqn.out] = counted[key]
-                elif key in known:
-                    again[eqn.out], equal[eqn.out] = eqn, known[key]
-                    self._same[eqn.out] = self._first(known[key])
+                if key in index_by_key:
+                    self._same[eqn.out] = index_by_key[key]
+                elif key in pushed_by_key:
+                    again[eqn.out], equal[eqn.out] = eqn, pushed_by_key[key]
+                    self._same[eqn.out] = self._first(pushed_by_key[key])
         others = (e for e in pop.region.eqns if not any(out in again for out in e.outputs))
         self.again.update(again)
         used = {*pop.region.yields, *(a for eqn in others for a in used_atoms(eqn))}
@@ -130,8 +133,11 @@ class _Values:
             return not self._accesses.has(eqn.inputs[0], *WRITES)
         return eqn.op.kind in REPEATABLE
 
-    def _counted(self, push: Eqn, pop: Eqn) -> dict[Hashable, Atom]:
-        """By key of a value in ``pop``: the index of ``push`` that it is; notes equal indices."""
+    def _index_by_key(self, push: Eqn, pop: Eqn) -> dict[Hashable, Atom]:
+        """By key of a value in ``pop``: the index of ``push`` that it is.
+
+        Indices that are equal themselves are noted as such.
+        """
         if not self._runs_backwards(push, pop):
             return {}
         (index, *_), (number, *_) = push.regions[0].params, pop.regions[0].params
