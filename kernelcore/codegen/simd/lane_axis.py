@@ -95,17 +95,20 @@ def other_axis(func: Func) -> OtherAxis | None:
     return replace(best, most_points=most_points)
 
 
-def _suits_idle_lanes(func: Func, other: Func) -> bool:
-    """Whether ``func`` is worth choosing where gangs of ``other`` are not full."""
-    if adds_to_rows(other):
+def _suits_idle_lanes(candidate: Func, current: Func) -> bool:
+    """Whether ``candidate`` is worth choosing where gangs of ``current`` are not full."""
+    if adds_to_rows(current):
         return True
-    is_cheap = _cost(func) <= (1 + _MOST_LOST) * _cost(other)
-    return is_cheap and not joins_rows(other) and obstacle_to_gangs(func) is None
+    is_cheap = _cost(candidate) <= (1 + _MOST_LOST) * _cost(current)
+    return is_cheap and not joins_rows(current) and obstacle_to_gangs(candidate) is None
 
 
-def suits_lanes_better(func: Func, other: Func) -> bool:
-    """Whether gangs of ``func`` are worth choosing over those of ``other``, of the same work."""
-    return _cost(func) <= (1 - _LEAST_SAVED) * _cost(other) and obstacle_to_gangs(func) is None
+def suits_lanes_better(candidate: Func, current: Func) -> bool:
+    """Whether gangs of ``candidate`` are worth choosing over those of ``current``, of the same work."""
+    return (
+        _cost(candidate) <= (1 - _LEAST_SAVED) * _cost(current)
+        and obstacle_to_gangs(candidate) is None
+    )
 
 
 def adds_to_rows(func: Func) -> bool:
