@@ -104,7 +104,7 @@ def _suits_idle_lanes(candidate: Func, current: Func) -> bool:
 
 
 def suits_lanes_better(candidate: Func, current: Func) -> bool:
-    """Whether gangs of ``candidate`` are worth choosing over those of ``current``, of the same work."""
+    """Whether gangs of ``candidate``, of the same work, are worth choosing over ``current``'s."""
     return (
         _cost(candidate) <= (1 - _LEAST_SAVED) * _cost(current)
         and obstacle_to_gangs(candidate) is None
