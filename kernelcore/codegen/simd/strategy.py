@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kernelcore.base.config import config
-from kernelcore.base.dataclass import dataclass, replace
+from kernelcore.base.dataclass import dataclass
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.independent_loops import IndependentLoop
 from kernelcore.codegen.analysis.panels import LEAST_ROWS_TRANSPOSED, panel_loads
@@ -179,7 +179,8 @@ def short_rows(func: Func, chosen: VectorStrategy, host: Host) -> ShortRows | No
         rows, *_ = best_tile(func, chosen.gang, FLOAT_LANES_OF_SUMS)
     if rows > 1:
         return None
-    narrow = replace(in_gangs(func, GANG_OF_SHORT_ROWS, host), tile_rows=1)
+    least, gathers = host.least_masked_bytes, host.gathers
+    narrow = VectorStrategy(GANG_OF_SHORT_ROWS, least_masked_bytes=least, gathers=gathers)
     return ShortRows(narrow, chosen.gang // 2)
 
 
