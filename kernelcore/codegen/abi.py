@@ -76,11 +76,12 @@ def layout(params: Sequence[Var]) -> tuple[tuple[Field, ...], int]:
             size, align = POINTER_BYTES + 16 * type_.ndim, POINTER_BYTES
         else:
             size = align = type_.size_bytes
-        offset = _align(end, align)
+        offset = aligned(end, align)
         fields.append(Field(offset, type_))
         end = offset + size
-    return tuple(fields), _align(end, BLOCK_ALIGN_BYTES)
+    return tuple(fields), aligned(end, BLOCK_ALIGN_BYTES)
 
 
-def _align(offset: int, align: int) -> int:
+def aligned(offset: int, align: int) -> int:
+    """The first multiple of ``align`` from ``offset`` on."""
     return -(-offset // align) * align

@@ -7,8 +7,8 @@
 
 Reverse mode records what it cannot compute again, here ``v``, and computes the rest. Where a
 processor has a record to write and to read anyway, one more value in it takes less time than an
-exponential or a quotient (docs/decisions/316). GPUs compute an exponential in less
-time than they read one back, so their code stays as it is.
+exponential or a quotient (docs/decisions/316). GPUs compute an exponential in less time than
+they read one back, so their code stays as it is.
 """
 
 from __future__ import annotations

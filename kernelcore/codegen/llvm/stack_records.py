@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kernelcore.base.dataclass import dataclass
+from kernelcore.codegen.abi import aligned
 from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_paths
@@ -14,7 +15,7 @@ _KINDS = (OpKind.STACK, OpKind.PUSH, OpKind.POP)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RecordField:
     """A field of a record: where it lies, and the distance from one record to the next."""
 
     offset_bytes: int
@@ -34,8 +35,8 @@ class Member:
     """
 
     record: int
-    widest_first: Field
-    in_order: Field
+    widest_first: RecordField
+    in_order: RecordField
     has_one_push: bool
     leads: dict[OpKind, bool]
 
@@ -100,20 +101,15 @@ def _members(
         yield stack, Member(number, widest_first[stack], in_order[stack], has_one_push, leads)
 
 
-def _fields(ordered: Sequence[Atom]) -> dict[Atom, Field]:
+def _fields(ordered: Sequence[Atom]) -> dict[Atom, RecordField]:
     """The fields of a record in this order, each aligned to its width."""
     offsets, end = dict[Atom, int](), 0
     for stack in ordered:
         width = _dtype(stack).size_bytes
-        offsets[stack] = _multiple(end, width)
+        offsets[stack] = aligned(end, width)
         end = offsets[stack] + width
-    record_bytes = _multiple(end, max(_dtype(stack).size_bytes for stack in ordered))
-    return {stack: Field(offset, record_bytes) for stack, offset in offsets.items()}
-
-
-def _multiple(size: int, unit: int) -> int:
-    """The least multiple of ``unit`` that is no less than ``size``."""
-    return -(-size // unit) * unit
+    record_bytes = aligned(end, max(_dtype(stack).size_bytes for stack in ordered))
+    return {stack: RecordField(offset, record_bytes) for stack, offset in offsets.items()}
 
 
 def _first_push(uses: Sequence[_Use]) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from kernelcore.codegen.llvm.blocks import resized
 from kernelcore.codegen.llvm.emitter import Emitter, StackValue
 from kernelcore.codegen.llvm.memory import load, store
-from kernelcore.codegen.llvm.stack_records import Field, Member
+from kernelcore.codegen.llvm.stack_records import Member, RecordField
 from kernelcore.ir.core import Eqn, Region
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar, StackType
@@ -175,16 +175,16 @@ def _record_bytes(e: Emitter, member: Member) -> str:
     return _of_gang(e, _layout(e, member).record_bytes)
 
 
-def _layout(e: Emitter, member: Member) -> Field:
+def _layout(e: Emitter, member: Member) -> RecordField:
     return member.widest_first if e.lane_facts.recorded is None else member.in_order
 
 
 def _of_gang(e: Emitter, size_bytes: int) -> str:
     """The bytes of all recorded lanes, an i64, if one lane has ``size_bytes``."""
     recorded = e.lane_facts.recorded
-    return (
-        str(size_bytes * e.gang) if recorded is None else e.op(f"mul i64 {recorded}, {size_bytes}")
-    )
+    if recorded is None:
+        return str(size_bytes * e.gang)
+    return e.op(f"mul i64 {recorded}, {size_bytes}")
 
 
 def _field(e: Emitter, kind: OpKind, member: Member) -> str:
