@@ -13,9 +13,9 @@ namespace {
 // From here on the C library returns blocks to the system, which clears each page that comes back
 // (docs/decisions/317).
 constexpr size_t kLeastBytes = size_t{128} << 10;
-// What a thread holds at most: one block of 16 MB, with the page that the C library adds to it.
+// A thread holds 16 MB, and the page that the C library adds to a block of that size.
 constexpr size_t kMostBytes = (size_t{16} << 20) + (size_t{4} << 10);
-// An adjoint with its panels rarely has more.
+// All are looked at for a request.
 constexpr size_t kMostBlocks = 4;
 // Kernels ask for blocks with this alignment; those that snippets get of malloc() rarely have it.
 constexpr size_t kAlignment = 64;
@@ -38,6 +38,7 @@ class KeptBlocks {
   /// The latest block that suits, or null.
   void* take(size_t alignment, size_t size_bytes) {
     for (size_t at = kMostBlocks; at-- > 0;) {
+      if (blocks_[at] == nullptr) continue;
       size_t found = malloc_usable_size(blocks_[at]);
       // A small request leaves a large block to those that need one.
       bool suits = size_bytes <= found && found / 2 <= size_bytes;
@@ -78,9 +79,7 @@ thread_local KeptBlocks kept_blocks;
 
 void* take_block(size_t alignment, size_t size_bytes) noexcept {
   if (has_ended) return std::aligned_alloc(alignment, size_bytes);
-  if (size_bytes > 0) {
-    if (void* found = kept_blocks.take(alignment, size_bytes)) return found;
-  }
+  if (void* found = kept_blocks.take(alignment, size_bytes)) return found;
   if (void* made = std::aligned_alloc(alignment, size_bytes)) return made;
   kept_blocks.clear();
   return std::aligned_alloc(alignment, size_bytes);
