@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Callable
 
@@ -28,6 +27,7 @@ from kernelcore.language.types import (
     int32,
     int64,
 )
+from tests.helpers.allocations import launch_with
 from tests.helpers.kernel_harness import agree, call, const, elementwise, make, region
 
 
@@ -217,30 +217,16 @@ def test_stacks_that_are_pushed_and_popped_together_share_memory(is_nested: bool
 
 
 def test_a_stack_that_cannot_grow_fails_the_launch() -> None:
-    text = cpu.llvm_text(reversal(float32), "starved").replace(
-        "@aligned_alloc(", "@starved_allocation("
-    )
-    text = text.replace("declare ptr @starved_allocation(i64, i64)", STARVED_ALLOCATION)
-    address = cpu.load(cpu.object_code(text), "starved")
     x = np.ones((3, 200), np.float32)
     out = np.zeros_like(x)
-    status = ctypes.c_int64(0)
-    words = [3, *[1] * 7, ctypes.addressof(status)]
-    grid = (ctypes.c_int64 * 9)(*words)
-    block = (ctypes.c_int64 * 10)(
-        x.ctypes.data, *x.shape, *x.strides, out.ctypes.data, *out.shape, *out.strides
-    )
-    kernel = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-    )(address)
-    kernel(ctypes.addressof(block), ctypes.addressof(grid), 0, 3)
-    assert status.value == abi.STATUS_OUT_OF_MEMORY
+    status = launch_with(STARVED_ALLOCATION, reversal(float32), [x, out], 3)
+    assert status == abi.STATUS_OUT_OF_MEMORY
     assert not out.any()
 
 
 STARVED_ALLOCATION = """\
 declare ptr @aligned_alloc(i64, i64)
-define internal ptr @starved_allocation(i64 %alignment, i64 %size) {
+define internal ptr @tested_allocation(i64 %alignment, i64 %size) {
   %large = icmp ugt i64 %size, 500
   br i1 %large, label %fail, label %pass
 pass:

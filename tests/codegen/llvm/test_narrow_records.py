@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from kernelcore.codegen import abi
+from kernelcore.codegen.llvm.stacks import FIRST_CAPACITY_BYTES
 from kernelcore.codegen.simd.strategy import VectorStrategy
-from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
@@ -23,6 +23,7 @@ from kernelcore.language.types import (
     int8,
     int32,
 )
+from tests.helpers.allocations import launch_with
 from tests.helpers.kernel_harness import agree, call, const, make, region
 
 GANG = 8
@@ -113,7 +114,7 @@ def test_the_width_changes_from_chunk_to_chunk(chunks: Sequence[tuple[int, int]]
 
 
 @pytest.mark.parametrize("points", [1, 3, 7])
-def test_the_width_changes_from_row_to_row_of_arrays_of_any_strides(points: int) -> None:
+def test_arrays_of_any_strides_have_narrow_records(points: int) -> None:
     x = np.random.default_rng(3).integers(0, 99, (150, 4 * points)).astype(np.float64)[:, ::4]
     agree(mixture(WIDTHS[0]), [x, np.zeros((150, points))], points, lanes=GANG)
 
@@ -127,28 +128,21 @@ def test_lanes_that_push_unequally_often(points: int) -> None:
 
 def blocks_of_launch(points: int) -> list[int]:
     """The sizes of the blocks that a launch of ``mixture`` of 1000 rows of float32 allocates."""
-    text = cpu.llvm_text(mixture([float32]), "counted", VectorStrategy(GANG))
-    text = text.replace("@aligned_alloc(", "@counted_allocation(")
-    text = text.replace("declare ptr @counted_allocation(i64, i64)", COUNTED_ALLOCATION)
-    x = np.ones((1000, points))
-    out, status, sizes = np.zeros_like(x), ctypes.c_int64(0), list[int]()
+    x, sizes = np.ones((1000, points)), list[int]()
+    out = np.zeros_like(x)
     count = ctypes.CFUNCTYPE(None, ctypes.c_int64)(sizes.append)
     where = ctypes.cast(count, ctypes.c_void_p).value
-    address = cpu.load(cpu.object_code(text.replace("COUNT", str(where))), "counted")
-    grid = (ctypes.c_int64 * 9)(points, *[1] * 7, ctypes.addressof(status))
-    arrays = [w for a in (x, out) for w in (a.ctypes.data, *a.shape, *a.strides)]
-    block = (ctypes.c_int64 * len(arrays))(*arrays)
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    kernel: Callable[..., None] = ctypes.CFUNCTYPE(None, pointer, pointer, number, number)(address)
-    kernel(ctypes.addressof(block), ctypes.addressof(grid), 0, points)
-    assert status.value == abi.STATUS_OK
+    allocation = COUNTED_ALLOCATION.replace("COUNT", str(where))
+    strategy = VectorStrategy(GANG)
+    status = launch_with(allocation, mixture([float32]), [x, out], points, strategy)
+    assert status == abi.STATUS_OK
     np.testing.assert_array_equal(out, x)
     return sizes
 
 
 COUNTED_ALLOCATION = """\
 declare ptr @aligned_alloc(i64, i64)
-define internal ptr @counted_allocation(i64 %alignment, i64 %size) {
+define internal ptr @tested_allocation(i64 %alignment, i64 %size) {
   call void inttoptr (i64 COUNT to ptr)(i64 %size)
   %data = call ptr @aligned_alloc(i64 %alignment, i64 %size)
   ret ptr %data
@@ -160,5 +154,5 @@ def test_few_points_take_the_memory_of_few_lanes() -> None:
     for points in (1, 3):
         # And a gang's last record, which is stored with all lanes.
         (size,) = blocks_of_launch(points)
-        assert size <= max(4096, 1000 * points * element + GANG * element + 63)
+        assert size <= max(FIRST_CAPACITY_BYTES, 1000 * points * element + GANG * element + 63)
     assert blocks_of_launch(GANG) == [1000 * GANG * element]
